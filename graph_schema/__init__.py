@@ -1,0 +1,62 @@
+"""What a memory is made of: run records, node and edge types, the graph, its file."""
+
+from graph_schema.errors import (
+    ConfigError,
+    EvaluatorError,
+    FreshError,
+    FrozenMemoryError,
+    MemoryFileError,
+    MissingExtraError,
+    SchemaError,
+    TraceError,
+)
+from graph_schema.graph import ExperienceGraph, GraphBuilder, Node, Run, node_id
+from graph_schema.trajectory import (
+    CallStatus,
+    Effect,
+    Feedback,
+    GoldAction,
+    Observation,
+    Outcome,
+    Role,
+    Source,
+    ToolCall,
+    ToolSpec,
+    Trajectory,
+    Turn,
+)
+from graph_schema.types import EDGE_TYPES, GUIDANCE_TYPES, NODE_TYPES, EdgeType, NodeType, Relation
+
+__all__ = [
+    "EDGE_TYPES",
+    "GUIDANCE_TYPES",
+    "NODE_TYPES",
+    "CallStatus",
+    "ConfigError",
+    "EdgeType",
+    "Effect",
+    "EvaluatorError",
+    "ExperienceGraph",
+    "Feedback",
+    "FreshError",
+    "FrozenMemoryError",
+    "GoldAction",
+    "GraphBuilder",
+    "MemoryFileError",
+    "MissingExtraError",
+    "Node",
+    "NodeType",
+    "Observation",
+    "Outcome",
+    "Relation",
+    "Role",
+    "Run",
+    "SchemaError",
+    "Source",
+    "ToolCall",
+    "ToolSpec",
+    "TraceError",
+    "Trajectory",
+    "Turn",
+    "node_id",
+]

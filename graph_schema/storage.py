@@ -1,0 +1,248 @@
+"""A memory on disk: a folder of Parquet, safetensors and JSON, named by a manifest. Nothing in it is pickled.
+
+Files carry part of their hash in their name, and the manifest is replaced last and at once, so that a reader sees
+the old memory or the new one, never a mixture. Files of the memory before are kept until the next save, for readers
+that had opened its manifest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from graph_schema.errors import MemoryFileError
+
+if TYPE_CHECKING:
+    from graph_schema.graph import ExperienceGraph
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+LOCK = ".lock"
+
+Writer = Callable[[Path], None]
+
+
+def write_folder(path: Path, writers: Mapping[str, Writer], manifest: Mapping[str, Any]) -> None:
+    """Writes files and then the manifest that names them.
+
+    Args:
+        path: The folder; made if absent.
+        writers: For each file name, such as ``nodes.parquet``, what writes it to a given path.
+        manifest: Plain JSON values to store beside the file hashes.
+
+    Raises:
+        MemoryFileError: ``path`` is a file, holds something that is no memory, or another process is writing it.
+    """
+    if path.exists() and not path.is_dir():
+        raise MemoryFileError(f"{path} is a file; name a folder for the memory")
+    if path.is_dir() and any(path.iterdir()) and not (path / MANIFEST).exists() and not (path / LOCK).exists():
+        raise MemoryFileError(f"{path} is not empty and not a memory; name another folder")
+    made = not path.exists()
+    path.mkdir(parents=True, exist_ok=True)
+    _lock(path)
+    try:
+        _publish(path, writers, manifest)
+    finally:
+        (path / LOCK).unlink(missing_ok=True)
+        if made and not (path / MANIFEST).exists():
+            path.rmdir()
+
+
+def _publish(path: Path, writers: Mapping[str, Writer], manifest: Mapping[str, Any]) -> None:
+    before = _named_files(path / MANIFEST)
+    staged: dict[str, Path] = {}
+    try:
+        for name, write in writers.items():
+            staged[name] = path / f".{secrets.token_hex(6)}.{name}"
+            write(staged[name])
+        files = {name: _describe(name, staged[name]) for name in writers}
+        body = {"format_version": FORMAT_VERSION, **manifest, "files": files}
+        for name, entry in files.items():
+            staged[name].replace(path / entry["path"])
+        new_manifest = path / f".{secrets.token_hex(6)}.{MANIFEST}"
+        staged[MANIFEST] = new_manifest
+        new_manifest.write_bytes(orjson.dumps(body, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n")
+        new_manifest.replace(path / MANIFEST)
+    finally:
+        for leftover in staged.values():
+            leftover.unlink(missing_ok=True)
+        keep = _named_files(path / MANIFEST) | before | {MANIFEST, LOCK}
+        _remove_others(path, keep, writers)
+
+
+def _describe(name: str, staged: Path) -> dict[str, Any]:
+    digest = file_hash(staged)
+    stem, suffix = name.rsplit(".", 1)
+    return {"path": f"{stem}.{digest[:12]}.{suffix}", "sha256": digest, "bytes": staged.stat().st_size}
+
+
+def _named_files(manifest: Path) -> set[str]:
+    try:
+        return {entry["path"] for entry in orjson.loads(manifest.read_bytes())["files"].values()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return set()
+
+
+def _remove_others(path: Path, keep: set[str], names: Iterable[str]) -> None:
+    """Removes files of older saves; only names this module could have written."""
+    for name in names:
+        stem, suffix = name.rsplit(".", 1)
+        for file in path.glob(f"{stem}.????????????.{suffix}"):
+            if file.name not in keep:
+                file.unlink(missing_ok=True)
+
+
+def _lock(path: Path) -> None:
+    """One writer at a time; a lock left by a dead process is taken over."""
+    lock = path / LOCK
+    for _ in range(2):
+        try:
+            descriptor = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        except FileExistsError:
+            owner = _owner(lock)
+            if owner is not None and _alive(owner):
+                raise MemoryFileError(
+                    f"process {owner} is writing {path}; wait for it, or name another folder"
+                ) from None
+            lock.unlink(missing_ok=True)
+            continue
+        with os.fdopen(descriptor, "w") as file:
+            file.write(str(os.getpid()))
+        return
+    raise MemoryFileError(f"{path} is being written by another process; wait for it, or name another folder")
+
+
+def _owner(lock: Path) -> int | None:
+    try:
+        return int(lock.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Reads and checks a memory's manifest.
+
+    Raises:
+        MemoryFileError: No memory there, a damaged manifest, or a newer format.
+    """
+    file = path / MANIFEST
+    if not path.is_dir() or not file.is_file():
+        raise MemoryFileError(f"no memory at {path}: make one with 'fresh mine PATH... -o {path}'")
+    try:
+        manifest = orjson.loads(file.read_bytes())
+        version = int(manifest["format_version"])
+        dict(manifest["files"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise MemoryFileError(f"{file} is damaged ({error}); mine the memory again or restore a copy") from None
+    if version > FORMAT_VERSION:
+        raise MemoryFileError(
+            f"{path} has format {version}, this version reads up to {FORMAT_VERSION}: upgrade fresh-memory"
+        )
+    return dict(manifest)
+
+
+def checked_files(path: Path, manifest: Mapping[str, Any], names: Iterable[str] | None = None) -> dict[str, Path]:
+    """Paths of a memory's files, each checked against its hash.
+
+    Raises:
+        MemoryFileError: A file is missing, was cut short or was changed.
+    """
+    entries = {name: manifest["files"].get(name) for name in (names or manifest["files"])}
+    for name, entry in entries.items():
+        if entry is None or not (path / entry["path"]).is_file():
+            raise MemoryFileError(f"{path}: {name} is missing; mine the memory again or restore a copy")
+    files = {name: path / entry["path"] for name, entry in entries.items() if entry}
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        digests = dict(zip(files, pool.map(file_hash, files.values()), strict=True))
+    for name, file in files.items():
+        if digests[name] != manifest["files"][name]["sha256"]:
+            raise MemoryFileError(f"{file} does not match its hash in {MANIFEST}: the memory is damaged")
+    return files
+
+
+_TABLES = ("nodes", "edges", "runs", "provenance", "edge_provenance")
+
+
+def graph_writers(graph: ExperienceGraph) -> dict[str, Writer]:
+    """What writes each file of a graph, for `write_folder`."""
+    import pyarrow.parquet
+    from safetensors.numpy import save_file
+
+    def table_writer(name: str) -> Writer:
+        table = getattr(graph.tables, name)
+        return lambda path: pyarrow.parquet.write_table(table, path, compression="zstd")
+
+    writers = {f"{name}.parquet": table_writer(name) for name in _TABLES}
+    if graph.features:
+        writers["features.safetensors"] = lambda path: save_file(dict(graph.features), path)
+    return writers
+
+
+def graph_manifest(graph: ExperienceGraph) -> dict[str, Any]:
+    """What a manifest says of a graph."""
+    return {
+        "kind": "graph",
+        "counts": graph.counts(),
+        "settings": graph.settings,
+        "feature_names": graph.feature_names,
+    }
+
+
+def save_graph(graph: ExperienceGraph, path: Path) -> None:
+    """Writes a graph as a folder."""
+    write_folder(path, graph_writers(graph), graph_manifest(graph))
+
+
+def load_graph(path: Path) -> ExperienceGraph:
+    """Reads a graph's folder.
+
+    Raises:
+        MemoryFileError: The folder is missing, damaged or newer than this version.
+    """
+    manifest = read_manifest(path)
+    return graph_from_files(manifest, checked_files(path, manifest))
+
+
+def graph_from_files(manifest: Mapping[str, Any], files: Mapping[str, Path]) -> ExperienceGraph:
+    """Reads a graph from files that were already checked."""
+    import pyarrow
+    import pyarrow.parquet
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    from graph_schema.graph import ExperienceGraph, Tables
+
+    try:
+        tables = {n: pyarrow.parquet.read_table(files[f"{n}.parquet"], memory_map=True) for n in _TABLES}
+        features = load_file(files["features.safetensors"]) if "features.safetensors" in files else {}
+    except (pyarrow.ArrowException, SafetensorError, KeyError) as error:
+        raise MemoryFileError(f"the memory cannot be read ({error}); mine it again") from None
+    return ExperienceGraph(
+        Tables(**{name: table.combine_chunks() for name, table in tables.items()}),
+        settings=manifest.get("settings"),
+        features=features,
+        feature_names=manifest.get("feature_names"),
+    )
