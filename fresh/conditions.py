@@ -1,0 +1,178 @@
+"""Conditions on an action: what they say, whether they hold on a history, and what would make them hold.
+
+A condition is plain data, so that it can be stored in a node, printed, and edited. The same `holds` is used when
+the miner counts how verified and failed uses differ and when the gate decides.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from fresh.history import History
+from fresh.values import is_identifier, leaves, normalise, scalars
+
+
+class _Condition(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ReadBefore(_Condition):
+    """A successful call of ``tool`` has been made with the value that ``argument`` has now.
+
+    Attributes:
+        parameter: The parameter of ``tool`` that took the value.
+        argument: Path of the argument of the guarded action, such as ``order_id`` or ``items[].id``.
+    """
+
+    kind: Literal["read_before"] = "read_before"
+    tool: str
+    parameter: str
+    argument: str
+
+    def holds(self, arguments: dict[str, Any], history: History) -> bool | None:
+        """True, False, or None where the argument is absent."""
+        values = argument_values(arguments, self.argument)
+        if not values:
+            return None
+        return all(history.answered(self.tool, {self.parameter: value}) is not None for value in values)
+
+    def text(self, action: str) -> str:
+        """One line for a person or a model."""
+        return f"before {action}: {self.tool} has been called with the same {self.argument}"
+
+
+class CalledBefore(_Condition):
+    """A successful call of ``tool`` has been made, whatever its arguments."""
+
+    kind: Literal["called_before"] = "called_before"
+    tool: str
+
+    def holds(self, arguments: dict[str, Any], history: History) -> bool | None:
+        """True or False."""
+        return history.answered(self.tool) is not None
+
+    def text(self, action: str) -> str:
+        """One line for a person or a model."""
+        return f"before {action}: {self.tool} has been called"
+
+
+class Confirmed(_Condition):
+    """The user has agreed in their latest words."""
+
+    kind: Literal["confirmed"] = "confirmed"
+
+    def holds(self, arguments: dict[str, Any], history: History) -> bool | None:
+        """True or False."""
+        return history.confirmed()
+
+    def text(self, action: str) -> str:
+        """One line for a person or a model."""
+        return f"before {action}: the user has been told what will be done and has said yes"
+
+
+class Grounded(_Condition):
+    """Each identifier in the argument was said by the user or seen in an observation."""
+
+    kind: Literal["grounded"] = "grounded"
+    argument: str
+
+    def holds(self, arguments: dict[str, Any], history: History) -> bool | None:
+        """True, False, or None where the argument holds no identifier."""
+        values = [value for value in argument_values(arguments, self.argument) if is_identifier(value)]
+        if not values:
+            return None
+        return all(history.origin(value).kind != "nowhere" for value in values)
+
+    def text(self, action: str) -> str:
+        """One line for a person or a model."""
+        return f"before {action}: {self.argument} was given by the user or seen in a result"
+
+
+class Within(_Condition):
+    """Each identifier in ``argument`` stands inside the object that ``anchor`` names."""
+
+    kind: Literal["within"] = "within"
+    argument: str
+    anchor: str
+
+    def holds(self, arguments: dict[str, Any], history: History) -> bool | None:
+        """True, False, or None where an argument is absent or the object has not been seen."""
+        inside = self.candidates(arguments, history)
+        values = [value for value in argument_values(arguments, self.argument) if is_identifier(value)]
+        if inside is None or not values:
+            return None
+        known = {normalise(value) for value in inside}
+        return all(normalise(value) in known for value in values)
+
+    def candidates(self, arguments: dict[str, Any], history: History) -> list[Any] | None:
+        """Identifiers inside the anchor's object; None where it has not been seen."""
+        anchors = argument_values(arguments, self.anchor)
+        if len(anchors) != 1:
+            return None
+        found = history.object_of(anchors[0])
+        if found is None:
+            return None
+        return [value for value in scalars(found[1]) if is_identifier(value)]
+
+    def text(self, action: str) -> str:
+        """One line for a person or a model."""
+        return f"before {action}: {self.argument} belongs to the object that {self.anchor} names"
+
+
+class FieldIs(_Condition):
+    """A field of the object that ``argument`` names has one of the values seen in verified uses."""
+
+    kind: Literal["field_is"] = "field_is"
+    argument: str
+    path: str
+    values: tuple[str, ...]
+
+    def holds(self, arguments: dict[str, Any], history: History) -> bool | None:
+        """True, False, or None where the object or the field has not been seen."""
+        names = argument_values(arguments, self.argument)
+        if not names:
+            return None
+        found = [field_of(history, name, self.path) for name in names]
+        if any(value is None for value in found):
+            return None
+        return all(value in self.values for value in found)
+
+    def text(self, action: str) -> str:
+        """One line for a person or a model."""
+        allowed = " or ".join(self.values)
+        return f"before {action}: {self.path} of the object that {self.argument} names is {allowed}"
+
+
+Condition = Annotated[
+    ReadBefore | CalledBefore | Confirmed | Grounded | Within | FieldIs, Field(discriminator="kind")
+]
+
+_ADAPTER: TypeAdapter[Condition] = TypeAdapter(Condition)
+
+
+def parse_condition(data: dict[str, Any]) -> Condition:
+    """Reads a condition from the plain data in a Precondition node."""
+    return _ADAPTER.validate_python(data)
+
+
+def argument_values(arguments: dict[str, Any], path: str) -> list[Any]:
+    """Scalars of an arguments object at a path as `fresh.values.leaves` writes it."""
+    root = path.replace("{", ".").replace("[", ".").split(".", 1)[0]
+    if root not in arguments:
+        return []
+    return [value for where, value in leaves(arguments[root], root) if where == path and value not in (None, "")]
+
+
+def field_of(history: History, name: Any, path: str) -> str | None:
+    """Lower-cased scalar at a path of the object that an identifier names; None when not seen."""
+    found = history.object_of(name)
+    if found is None:
+        return None
+    value: Any = found[1]
+    for step in path.split("."):
+        if not isinstance(value, dict) or step not in value:
+            return None
+        value = value[step]
+    return str(value).lower() if isinstance(value, bool) else normalise(value)

@@ -1,0 +1,279 @@
+"""What is known at one moment of a run: who said what, which values were seen where, what was confirmed.
+
+The miner looks back from every call of a recorded run, the gate and the guidance from the end of a live one; all
+three use this one view, so that a condition means the same when it is mined and when it is enforced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from fresh.traces.structure import parse_observation
+from fresh.values import is_identifier, leaves, normalise, same_arguments
+from graph_schema.trajectory import CallStatus, Role, ToolCall, Turn
+
+_AFFIRMATIVE = re.compile(
+    r"\b(?:yes|yep|yeah|yup|sure|confirm(?:ed|o)?|go ahead|proceed|correct|absolutely|definitely|do it|please do"
+    r"|sounds? good|that works|that's right|that is right|looks good|agree[d]?|okay|ok|fine|perfect"
+    r"|s[ií]|claro|adelante|de acuerdo|correcto|procede|vale|oui|d'accord|ja|genau|bitte)\b",
+    re.IGNORECASE,
+)
+_NEGATIVE = re.compile(
+    r"^\W*(?:no\b|nope|not yet|don't|do not|stop|wait|cancel that|hold on|actually,? no)", re.IGNORECASE
+)
+_SHORT_TEXT = 120
+"""An unstructured observation up to this length is taken as one value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """Where a value was seen in a successful observation."""
+
+    turn: int
+    call: ToolCall
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an argument's value came from.
+
+    Attributes:
+        kind: ``request`` (said by the user), ``observation``, ``argument`` (of an earlier successful call, so still
+            only the agent's word) or ``nowhere``.
+        tool: For an observation, the tool that returned it.
+        path: For an observation, the path inside it.
+    """
+
+    kind: str
+    tool: str = ""
+    path: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.tool}:{self.path}" if self.kind == "observation" else self.kind
+
+
+class RunIndex:
+    """Everything a run shows, indexed once; `at` gives the view from any of its turns."""
+
+    def __init__(self, turns: Sequence[Turn]) -> None:
+        self.turns = tuple(turns)
+        self.calls: list[tuple[int, ToolCall]] = [(i, c) for i, turn in enumerate(self.turns) for c in turn.calls]
+
+    def at(self, turn: int) -> History:
+        """The view from just before a turn: calls of that turn and later ones are unknown."""
+        return History(self, turn)
+
+    @cached_property
+    def values(self) -> dict[str, list[Sighting]]:
+        """Sightings of every scalar in successful observations, oldest first."""
+        index: dict[str, list[Sighting]] = {}
+        for turn, call in self.calls:
+            for path, value in observed_leaves(call):
+                key = normalise(value)
+                if key is not None:
+                    index.setdefault(key, []).append(Sighting(turn, call, path))
+        return index
+
+    @cached_property
+    def objects(self) -> dict[str, list[tuple[int, ToolCall, dict[str, Any]]]]:
+        """For every identifier, the objects it names: ``(turn, call, object)``, oldest first."""
+        index: dict[str, list[tuple[int, ToolCall, dict[str, Any]]]] = {}
+        for turn, call in self.calls:
+            if call.status is not CallStatus.OK or call.observation is None:
+                continue
+            root = parse_observation(call.observation.text)
+            for key, found in _named_objects(root, call.arguments or {}):
+                index.setdefault(key, []).append((turn, call, found))
+        return index
+
+    @cached_property
+    def speech(self) -> list[tuple[int, str]]:
+        """What the user said: ``(turn, lower-cased text)``."""
+        return [(i, t.text.lower()) for i, t in enumerate(self.turns) if t.role is Role.USER and t.text]
+
+    @cached_property
+    def raw_observations(self) -> list[tuple[int, ToolCall, str]]:
+        """Lower-cased texts of successful observations that have no structure and are too long for one value."""
+        found = []
+        for turn, call in self.calls:
+            if call.status is CallStatus.OK and call.observation is not None:
+                text = call.observation.text
+                if len(text) > _SHORT_TEXT and parse_observation(text) is None:
+                    found.append((turn, call, text.lower()))
+        return found
+
+
+def observed_leaves(call: ToolCall) -> list[tuple[str, Any]]:
+    """``(path, scalar)`` of a successful observation; a short unstructured text is one value at the empty path."""
+    if call.status is not CallStatus.OK or call.observation is None:
+        return []
+    text = call.observation.text
+    data = parse_observation(text)
+    if data is not None:
+        return list(leaves(data))
+    return [("", text)] if text and len(text) <= _SHORT_TEXT else []
+
+
+def _named_objects(root: Any, arguments: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Pairs an identifier with the object it names.
+
+    An object is named by an identifier-like value among its own fields, by the identifier-like key it stands under,
+    and, if it is the whole answer, by the identifiers in the call's arguments. The last is first in the list, so
+    that the answer to a look-up wins over a mention elsewhere in it.
+    """
+    found: list[tuple[str, dict[str, Any]]] = []
+    stack: list[tuple[str | None, Any]] = [(None, root)]
+    while stack and len(found) < 2_000:
+        name, value = stack.pop()
+        if isinstance(value, list):
+            stack.extend((None, item) for item in value)
+            continue
+        if not isinstance(value, dict):
+            continue
+        if name is not None:
+            found.append((name, value))
+        for key, item in value.items():
+            key_name = normalise(key) if is_identifier(key) else None
+            if isinstance(item, (dict, list)):
+                stack.append((key_name, item))
+            elif is_identifier(item):
+                found.append((str(normalise(item)), value))
+    if isinstance(root, dict):
+        for value in arguments.values():
+            if is_identifier(value):
+                found.append((str(normalise(value)), root))
+    return found
+
+
+class History:
+    """The view of a run from just before one of its turns.
+
+    Args:
+        index: The run.
+        now: Turn number; what happened in turns before it is known.
+    """
+
+    def __init__(self, index: RunIndex, now: int) -> None:
+        self.index = index
+        self.now = now
+
+    @classmethod
+    def live(cls, turns: Sequence[Turn]) -> History:
+        """The view from the end of a run in progress."""
+        index = RunIndex(turns)
+        return index.at(len(index.turns))
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The turns already taken."""
+        return self.index.turns[: self.now]
+
+    @cached_property
+    def calls(self) -> list[tuple[int, ToolCall]]:
+        """``(turn, call)`` of every earlier call, the user's own included."""
+        return [(turn, call) for turn, call in self.index.calls if turn < self.now]
+
+    @cached_property
+    def agent_calls(self) -> list[ToolCall]:
+        """The agent's own earlier calls."""
+        return [call for _, call in self.calls if not call.by_user]
+
+    @cached_property
+    def request(self) -> str:
+        """The first thing the user said."""
+        return next((t.text for t in self.turns if t.role is Role.USER and t.text), "")
+
+    def user_texts(self, last: int | None = None) -> list[str]:
+        """What the user said, oldest first; only the last few if asked."""
+        texts = [t.text for t in self.turns if t.role is Role.USER and t.text]
+        return texts if last is None else texts[-last:]
+
+    def sightings(self, value: Any) -> list[Sighting]:
+        """Where a value was seen in observations, oldest first."""
+        key = normalise(value)
+        return [s for s in self.index.values.get(key or "", ()) if s.turn < self.now]
+
+    def said(self, value: Any) -> bool:
+        """Whether the user has said the value, as a whole word."""
+        key = normalise(value)
+        if key is None:
+            return False
+        return any(turn < self.now and _stands_in(key, text) for turn, text in self.index.speech)
+
+    def origin(self, value: Any) -> Origin:
+        """Where a value came from; the newest sighting wins, then the user's words."""
+        seen = self.sightings(value)
+        if seen:
+            return Origin("observation", seen[-1].call.tool, seen[-1].path)
+        if self.said(value):
+            return Origin("request")
+        key = normalise(value)
+        if key is not None and len(key) > 2:
+            for turn, call, text in reversed(self.index.raw_observations):
+                if turn < self.now and _stands_in(key, text):
+                    return Origin("observation", call.tool, "text")
+        return Origin("nowhere")
+
+    def object_of(self, value: Any) -> tuple[ToolCall, dict[str, Any]] | None:
+        """The newest object that an identifier names, with the call that showed it."""
+        found = [entry for entry in self.index.objects.get(normalise(value) or "", ()) if entry[0] < self.now]
+        return (found[-1][1], found[-1][2]) if found else None
+
+    def answered(self, tool: str, arguments: dict[str, Any] | None = None) -> ToolCall | None:
+        """The newest successful call of a tool, with these arguments among its own if given."""
+        for _, call in reversed(self.calls):
+            if call.tool != tool or call.status is not CallStatus.OK:
+                continue
+            if arguments is None or _has_arguments(call, arguments):
+                return call
+        return None
+
+    def last_same(self, tool: str, arguments: dict[str, Any] | None) -> ToolCall | None:
+        """The newest earlier call of the same tool with the same arguments."""
+        for _, call in reversed(self.calls):
+            if call.tool == tool and not call.by_user and same_arguments(call.arguments, arguments):
+                return call
+        return None
+
+    def confirmed(self) -> bool:
+        """Whether the user's latest words agree to something the agent had said before.
+
+        Only words since the last write could be meant, but which calls write is not known here; the newest user turn
+        is taken, and it must follow a turn in which the agent spoke.
+        """
+        for position in range(self.now - 1, -1, -1):
+            turn = self.index.turns[position]
+            if turn.role is not Role.USER or not turn.text:
+                continue
+            spoke_before = any(
+                t.role is Role.ASSISTANT and t.text for t in self.index.turns[max(0, position - 2) : position]
+            )
+            return spoke_before and agrees(turn.text)
+        return False
+
+
+def agrees(text: str) -> bool:
+    """Whether a user's words say yes."""
+    return bool(_AFFIRMATIVE.search(text)) and not _NEGATIVE.search(text)
+
+
+def _has_arguments(call: ToolCall, wanted: dict[str, Any]) -> bool:
+    own = call.arguments or {}
+    return all(name in own and normalise(own[name]) == normalise(value) for name, value in wanted.items())
+
+
+def _stands_in(key: str, text: str) -> bool:
+    start = text.find(key)
+    while start >= 0:
+        end = start + len(key)
+        before = text[start - 1] if start else " "
+        after = text[end] if end < len(text) else " "
+        if not (before.isalnum() or after.isalnum()):
+            return True
+        start = text.find(key, start + 1)
+    return False

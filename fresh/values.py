@@ -1,0 +1,100 @@
+"""Values inside arguments and observations: flattening, comparing, and telling identifiers from ordinary words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_HAS_DIGIT = re.compile(r"\d")
+_IDENTIFIER = re.compile(r"[#$]?[A-Za-z0-9][\w.@:#/+-]{2,}", re.ASCII)
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?")
+_MAX_LEAVES = 5_000
+"""Bounds the work on one giant observation; later leaves are not indexed."""
+
+
+def normalise(value: Any) -> str | None:
+    """A scalar as a comparable string; None for null, booleans, containers and empty strings.
+
+    ``1``, ``1.0`` and ``"1"`` compare equal, and so do strings that differ in case or outer space.
+    """
+    if value is None or isinstance(value, (bool, dict, list)):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip().lower() or None
+
+
+def is_identifier(value: Any) -> bool:
+    """Whether a value looks like the name of one particular object rather than a word, a count or a date.
+
+    One token that mixes letters or signs with digits, an e-mail address, or a number of at least five digits.
+    """
+    if isinstance(value, bool) or value is None:
+        return False
+    text = str(value).strip()
+    if len(text) > 80 or _DATE.fullmatch(text) or not _IDENTIFIER.fullmatch(text):
+        return False
+    if "@" in text:
+        return True
+    if text.isdigit():
+        return len(text) >= 5
+    if not _HAS_DIGIT.search(text):
+        return False
+    return not re.fullmatch(r"[\d.,:/+-]+", text)
+
+
+def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields ``(path, scalar)`` for every scalar in a structured value.
+
+    A list adds ``[]`` to the path. A key that is itself an identifier adds ``{}`` and is yielded as a value too, so
+    that ``{"card_17": {"id": "card_17"}}`` gives the paths ``{}`` and ``{}.id`` whatever the card.
+    """
+    count = 0
+    stack: list[tuple[str, Any]] = [(path, data)]
+    while stack and count < _MAX_LEAVES:
+        where, value = stack.pop()
+        if isinstance(value, dict):
+            for key, item in reversed(list(value.items())):
+                if is_identifier(key):
+                    count += 1
+                    yield f"{where}{{}}", key
+                    stack.append((f"{where}{{}}", item))
+                else:
+                    stack.append((f"{where}.{key}" if where else str(key), item))
+        elif isinstance(value, list):
+            stack.extend((f"{where}[]", item) for item in reversed(value))
+        else:
+            count += 1
+            yield where, value
+
+
+def scalars(data: Any) -> list[Any]:
+    """All scalars of a value, in order; identifier-like keys included."""
+    return [value for _, value in leaves(data)]
+
+
+def same_value(left: Any, right: Any) -> bool:
+    """Equality of arguments: numbers by value, strings by case-folded text, lists without regard to order."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same_value(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return sorted(map(_order_key, left)) == sorted(map(_order_key, right))
+    if isinstance(left, (dict, list)) or isinstance(right, (dict, list)):
+        return False
+    return left == right or (normalise(left) is not None and normalise(left) == normalise(right))
+
+
+def _order_key(value: Any) -> str:
+    if isinstance(value, dict):
+        return repr(sorted((key, _order_key(item)) for key, item in value.items()))
+    if isinstance(value, list):
+        return repr(sorted(map(_order_key, value)))
+    return normalise(value) or repr(value)
+
+
+def same_arguments(left: dict[str, Any] | None, right: dict[str, Any] | None) -> bool:
+    """Whether two argument objects ask for the same thing."""
+    if left is None or right is None:
+        return left is right
+    return same_value(left, right)
