@@ -1,0 +1,1 @@
+"""Recall, candidates and features: from a step of a run to the memory nodes worth ranking for it."""
