@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -114,13 +115,22 @@ class RelationalPlan:
         """The same plan on another device; itself when it is there already."""
         if torch.device(device) == self.device:
             return self
-        moved = (t.to(device) for t in (self.source, self.pair, self.target, self.count))
-        return RelationalPlan(self.num_nodes, self.num_relations, *moved, sizes=self.sizes)
+        return self._map(lambda indices: indices.to(device))
 
     def pin_memory(self) -> RelationalPlan:
         """The same plan in page-locked memory, as a DataLoader with ``pin_memory=True`` asks."""
-        pinned = (t.pin_memory() for t in (self.source, self.pair, self.target, self.count))
-        return RelationalPlan(self.num_nodes, self.num_relations, *pinned, sizes=self.sizes)
+        return self._map(Tensor.pin_memory)
+
+    def _map(self, move: Callable[[Tensor], Tensor]) -> RelationalPlan:
+        return RelationalPlan(
+            self.num_nodes,
+            self.num_relations,
+            source=move(self.source),
+            pair=move(self.pair),
+            target=move(self.target),
+            count=move(self.count),
+            sizes=self.sizes,
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         # Worker processes send plans to the trainer: the matrices are quicker made again than sent.
@@ -228,7 +238,7 @@ class _SparseSum(torch.autograd.Function):
     """
 
     @staticmethod
-    @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)  # type: ignore[misc]
+    @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)
     def forward(ctx: Any, own: Tensor, x: Tensor, weight: Tensor, plan: RelationalPlan) -> Tensor:
         products = plan.products(x.dtype)
         mean = products.mean @ x
