@@ -53,12 +53,14 @@ class Record(NamedTuple):
         value: The value; None where ``problem`` is set.
         problem: Why there is no value.
         kind: The problem as a repair kind, if it is one that the report counts.
+        notes: Repairs that reading the value took.
     """
 
     position: int
     value: Any
     problem: str | None = None
     kind: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 def open_bytes(path: Path) -> IO[bytes]:
@@ -79,22 +81,23 @@ def shape_of(path: Path) -> Shape:
     """How the file holds its records."""
     with open_bytes(path) as stream:
         head = _read_head(stream)
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        if text[:1] == b"[" and b"\n" not in text and len(head) == _HEAD:
+            # A long first line: whether another follows tells lines that are lists from one array.
+            text += stream.readline() + stream.read(_TAIL)
     if not text:
         return Shape.EMPTY
-    name = path.name.lower().removesuffix(".gz")
-    lines = name.endswith((".jsonl", ".ndjson"))
-    first, newline, rest = text.partition(b"\n")
+    first, _, rest = text.partition(b"\n")
+    several = bool(rest.strip()) and _is_json(first)
     if text[:1] == b"[":
-        # A line of JSON Lines may itself be a list of messages: then the first line is whole and another follows.
-        several = bool(newline and rest.strip()) and _is_json(first)
-        return Shape.LINES if several or (lines and (_is_json(first) or not newline)) else Shape.ARRAY
-    if lines or text[:1] != b"{":
+        return Shape.LINES if several else Shape.ARRAY
+    if text[:1] != b"{":
         return Shape.LINES
-    return Shape.LINES if newline and rest.strip() and _is_json(first) else Shape.OBJECT
+    named_lines = path.name.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson"))
+    return Shape.LINES if several or (named_lines and first.strip() != b"{") else Shape.OBJECT
 
 
-def iter_lines(path: Path, note: Note = ignore) -> Iterator[Record]:
+def iter_lines(path: Path) -> Iterator[Record]:
     """Yields the values of a JSON Lines file; a line that is not JSON yields its problem instead.
 
     ``position`` counts lines from zero, blank ones included.
@@ -104,7 +107,7 @@ def iter_lines(path: Path, note: Note = ignore) -> Iterator[Record]:
         try:
             for index, line in enumerate(stream):
                 if line.strip():
-                    yield _line_record(index, line, note)
+                    yield _line_record(index, line)
         except BROKEN_STREAM as error:
             yield Record(index + 1, None, f"the compressed data break off here: {error}", "truncated_file")
 
@@ -116,7 +119,7 @@ def iter_array(path: Path, prefix: str = "item", note: Note = ignore) -> Iterato
         path: The file.
         prefix: Where the array is, in ijson's notation: ``item`` for a file that is one array,
             ``simulations.item`` for an array inside an object.
-        note: Told of repairs.
+        note: Told of repairs; which element each was in is not known.
     """
     count = 0
     try:
@@ -250,9 +253,11 @@ def _is_json(data: bytes) -> bool:
     return True
 
 
-def _line_record(index: int, line: bytes, note: Note) -> Record:
+def _line_record(index: int, line: bytes) -> Record:
+    notes: list[str] = []
     try:
-        return Record(index, loads(line.removeprefix(b"\xef\xbb\xbf") if index == 0 else line, note))
+        value = loads(line.removeprefix(b"\xef\xbb\xbf") if index == 0 else line, notes.append)
+        return Record(index, value, notes=tuple(dict.fromkeys(notes)))
     except ValueError as error:
         if line.endswith(b"\n"):
             return Record(index, None, f"not JSON: {error}")

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fresh.traces import files, tau2
+from fresh.traces import files, tau2, tau_bench
 from fresh.traces.chat import is_message
 from fresh.traces.files import Record, Shape
 from fresh.traces.formats import get_format, recognise
@@ -178,7 +178,7 @@ class FileReader:
         self._named = found.named
         self._options = options
         self._report = report
-        self._file_notes: list[str] = []
+        self._file_notes: set[str] = set()
         self._unit = "record"
 
     def __iter__(self) -> Iterator[Trajectory]:
@@ -189,6 +189,7 @@ class FileReader:
                 return
             labels = self._labels() if self._options.labels else []
             yield from self._read(source, labels)
+            self._report.repairs.update(sorted(self._file_notes))
         except _Unreadable as problem:
             self._skip("", str(problem))
         except TraceError as problem:
@@ -204,8 +205,9 @@ class FileReader:
         if shape is Shape.OBJECT:
             return self._open_object()
         self._unit = "line" if shape is Shape.LINES else "record"
-        iterate = files.iter_lines if shape is Shape.LINES else files.iter_array
-        return self._peek(iterate(self._path, note=self._file_notes.append))
+        if shape is Shape.LINES:
+            return self._peek(files.iter_lines(self._path))
+        return self._peek(files.iter_array(self._path, note=self._file_notes.add))
 
     def _open_object(self) -> _Source | None:
         keys = files.top_level_keys(self._path, _OBJECT_KEYS)
@@ -214,15 +216,20 @@ class FileReader:
                 header = tau2.read_header(self._path)
             except ValueError as error:
                 raise _Unreadable(f"not JSON: {error}") from None
-            records = files.iter_array(self._path, tau2.RUNS, self._file_notes.append)
+            records = files.iter_array(self._path, tau2.RUNS, self._file_notes.add)
             return _Source(records, get_format(tau2.NAME), {tau2.NAME: header})
         if not _OBJECT_KEYS & set(keys) and not self._named:
             self._pass_over()
             return None
         try:
-            value = files.read_object(self._path, self._file_notes.append)
+            value = files.read_object(self._path, self._file_notes.add)
         except ValueError as error:
-            raise _Unreadable(f"not JSON: {error}") from None
+            lines = files.iter_lines(self._path)  # a long first line hides that others follow it
+            first = next(lines, None)
+            if first is None or first.problem:
+                raise _Unreadable(f"not JSON: {error}") from None
+            self._unit = "line"
+            return self._peek(chain([first], lines))
         return self._peek(iter([Record(0, value)]))
 
     def _peek(self, records: Iterator[Record]) -> _Source | None:
@@ -233,8 +240,9 @@ class FileReader:
             if record.problem is None:
                 if is_message(record.value):
                     return self._one_conversation(chain(seen, records))
-                if self._format_of(record.value) is not None:
-                    return _Source(chain(seen, records), None, {})
+                if (reader := self._format_of(record.value)) is not None:
+                    header = _common_domain(seen, records) if reader.NAME == tau_bench.NAME else {}
+                    return _Source(chain(seen, records), None, header)
             if len(seen) >= _PEEK:
                 break
         if seen and all(record.problem for record in seen):
@@ -270,7 +278,6 @@ class FileReader:
         count = 0
         self._report.files.setdefault(str(self._path), 0)
         for ordinal, record in enumerate(source.records):
-            notes, self._file_notes[:] = tuple(self._file_notes), []
             if record.problem:
                 self._skip_record(record)
                 continue
@@ -281,7 +288,7 @@ class FileReader:
                 domain=self._options.domain,
                 label=label if _label_fits(label, record.value) else None,
                 header=source.header,
-                notes=notes,
+                notes=record.notes,
             )
             run = self._read_record(record, source.format, place)
             if run is None:
@@ -347,6 +354,15 @@ class _Source(NamedTuple):
 
 class _Unreadable(Exception):
     """The whole file cannot be read; the message says why."""
+
+
+def _common_domain(seen: list[Record], records: Iterator[Record]) -> dict[str, Any]:
+    """Looks on, adding to ``seen``, until a tau-bench result names the domain: one file holds one domain."""
+    domain = next((name for record in seen if (name := tau_bench.domain_of(record.value))), "")
+    while not domain and len(seen) < _PEEK and (record := next(records, None)) is not None:
+        seen.append(record)
+        domain = tau_bench.domain_of(record.value)
+    return {tau_bench.DOMAIN: domain}
 
 
 def _label_fits(label: Any, record: Any) -> bool:

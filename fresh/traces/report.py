@@ -34,7 +34,9 @@ class ReadReport:
         formats: Runs read, by format.
         records: Runs read.
         skipped: What could not be read.
-        repairs: How many runs needed each kind of repair; ``truncated_last_line`` and ``truncated_file`` count files.
+        repairs: How many runs needed each kind of repair; ``truncated_last_line`` and
+            ``truncated_file`` count files, and so does what was mended while streaming an array, where the run that a
+            bad character belongs to is not known.
         attacked: Runs under attack that were left out.
         not_traces: Files met in a folder that hold no runs.
     """

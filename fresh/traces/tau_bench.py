@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from fresh.traces.messages import Conversation
+from fresh.traces.messages import Conversation, content_text
 from fresh.traces.record import (
     Place,
     build,
@@ -24,6 +24,9 @@ from fresh.traces.record import (
 from graph_schema.trajectory import Feedback, Role, Trajectory
 
 NAME = "tau_bench"
+DOMAIN = "domain"
+"""Key of the file's domain in a header: for runs that broke off before their policy was logged."""
+
 _HEADING = re.compile(r"^\s*#\s+(.+)$", re.MULTILINE)
 _FILLER = re.compile(r"\b(?:agent|policy|the|wiki)\b", re.IGNORECASE)
 
@@ -51,12 +54,19 @@ def read(record: Any, place: Place) -> Trajectory:
         place,
         format=NAME,
         task_id=text_or_none(record.get("task_id")),
-        domain=domain_of_policy(conversation.first_text(Role.SYSTEM)),
-        subject=text_or_none(task.get("user_id")),
+        domain=domain_of_policy(conversation.first_text(Role.SYSTEM)) or str(place.header.get(DOMAIN, "")),
+        subject=text_or_none(task.get("user_id", mapping(place.label).get("user_id"))),
         trial=whole(record.get("trial")),
         feedback=_feedback(record, mapping(reward_info.get("info")), place),
         gold=None if actions is None else gold_actions(actions),
     )
+
+
+def domain_of(record: Any) -> str:
+    """The domain a result names through its policy, without reading the rest; empty when there is none."""
+    messages = objects(mapping(record).get("traj"))
+    first = messages[0] if messages else {}
+    return domain_of_policy(content_text(first.get("content"))) if first.get("role") == "system" else ""
 
 
 def domain_of_policy(policy: str) -> str:
@@ -73,4 +83,10 @@ def _feedback(record: Any, parts: Any, place: Place) -> Feedback:
     replayed = number(place.label.get("replayed_reward")) if place.label else None
     reward = recorded if replayed is None else replayed
     source = "none" if reward is None else "recorded" if replayed is None else "replayed"
-    return Feedback.model_construct(outcome=outcome_of(reward), reward=reward, source=source, checks=checks)
+    return Feedback.model_construct(
+        outcome=outcome_of(reward),
+        reward=reward,
+        source=source,
+        termination="error" if mapping(record.get("info")).get("error") else None,
+        checks=checks,
+    )

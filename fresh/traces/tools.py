@@ -35,7 +35,7 @@ READ_VERBS = _word_set(
     """
     get list search find read check look lookup show view fetch query retrieve inspect count
     describe detect browse filter compare consult is has can are does did verify validate preview
-    monitor watch scan see examine load peek select head tail cat ls grep ping lint track download
+    monitor watch scan see examine load peek select head tail cat ls grep ping lint track
     locate identify know display wc du pwd diff stat estimate suggest recommend available
     availability status
     """
@@ -71,6 +71,8 @@ _HANDING = _word_set(
     transfer escalate handoff handover hand route connect forward redirect
     """
 )
+_ENDINGS = _word_set("finish done end exit answer respond")
+"""Names that, alone, end a run rather than act on anything."""
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 
@@ -169,6 +171,8 @@ def infer_effect(name: str) -> Effect:
     words = _words(name)
     if not words:
         return Effect.WRITE
+    if len(words) == 1 and words[0] in _ENDINGS:
+        return Effect.OTHER
     if _PEOPLE & set(words) and _HANDING & set(words):
         return Effect.OTHER
     first = words[0]
