@@ -67,7 +67,10 @@ class CopyOnRead(dict[str, Any]):
 
     def get(self, key: str, default: Any = None) -> Any:
         """As ``dict.get``, with a copy of the record."""
-        return self[key] if key in self else default
+        try:
+            return self[key]
+        except KeyError:
+            return default
 
     def fork(self) -> CopyOnRead:
         """A second collection in the same state; later changes to either stay with it."""
@@ -206,7 +209,8 @@ class Domain:
             )
             if basis & kinds
         ]
-        reward, breakdown = 1.0, {}
+        reward = 1.0
+        breakdown: dict[RewardType, float] = {}
         for part in counted:
             reward *= part.reward
             breakdown.update(part.reward_breakdown or {})
@@ -229,11 +233,13 @@ def _environment_class() -> type[Environment]:
         """The package's environment, hashing only what a run changed."""
 
         def get_db_hash(self) -> str | None:
-            collections = [(n, v) for n, v in self.tools.db if isinstance(v, dict)]
-            if not all(isinstance(records, CopyOnRead) for _, records in collections):
-                return super().get_db_hash()  # a task replaced the database: compare it whole
-            changed = sorted((name, *change) for name, records in collections for change in records.changes())
-            return hashlib.sha256(json.dumps(changed).encode()).hexdigest()
+            changed: list[tuple[str, str, str]] = []
+            for name, records in self.tools.db:
+                if isinstance(records, CopyOnRead):
+                    changed += [(name, *change) for change in records.changes()]
+                elif isinstance(records, dict):
+                    return super().get_db_hash()  # a task replaced the database: compare it whole
+            return hashlib.sha256(json.dumps(sorted(changed)).encode()).hexdigest()
 
     return SharedEnvironment
 

@@ -33,7 +33,7 @@ from inference.evaluate.tau2.environment import Domain
 from inference.evaluate.tau2.faults import Fault, FaultMaker
 from inference.evaluate.tau2.plan import Call, Read, Step, TaskPlan, execute, shown_by
 from inference.evaluate.tau2.settings import ErrorKind, Settings
-from inference.evaluate.tau2.values import Knowledge, Path, Scalar, leaves, replaced
+from inference.evaluate.tau2.values import Knowledge, Path, Scalar, at, leaves, replaced
 
 
 class Decision(Protocol):
@@ -147,10 +147,9 @@ class _Attempt:
     proposed_gold: bool = False
 
     def fill(self, path: Path, value: Any) -> None:
-        """Replaces one leaf; a right value is no longer wrong."""
+        """Replaces one value; what is then right is no longer wrong."""
         self.call = replace(self.call, arguments=replaced(self.call.arguments, path, value))
-        if self.right.get(path) == value:
-            del self.right[path]
+        self.right = {wrong: right for wrong, right in self.right.items() if at(self.call.arguments, wrong) != right}
 
 
 _YES = ("Yes.", "Yes, please.", "Yes, go ahead.", "Yes, I confirm.", "Yes, please proceed.")
@@ -376,8 +375,9 @@ class Executor:
             return
         meant = attempt.gold.arguments.get(name)
         whole = not isinstance(meant, list | dict) or isinstance(item.candidates[0], list | dict)
-        for path, right in {(name,): meant}.items() if whole else doubted.items():
-            attempt.fill(path, right if right in item.candidates else item.candidates[0])
+        targets: dict[Path, Any] = {(name,): meant} if whole else dict(doubted)
+        for path, value in targets.items():
+            attempt.fill(path, value if value in item.candidates else item.candidates[0])
 
     def _hand_over(self) -> None:
         tool = self._settings.handover_tool

@@ -110,7 +110,8 @@ class FaultMaker:
             omitted = _without(rng.choice(open_leaves)[1], pending, knowledge)
         kept = set().union(*(read.shows for read in pending if read not in omitted))
         right = {path: leaf for path, leaf in open_leaves if leaf not in kept}
-        arguments, wrong = step.write.arguments, {}
+        arguments = step.write.arguments
+        wrong: dict[Path, Scalar] = {}
         for path, leaf in right.items():
             guess = self._guess(str(leaf), field_name(path), rng)
             if guess is not None:

@@ -60,8 +60,8 @@ class Settings:
     resamples: int = 2000
 
     def __post_init__(self) -> None:
-        shares = {**self.rates, "recovery": self.recovery, "made_up_share": self.made_up_share,
-                  "seen_share": self.seen_share}  # fmt: skip
+        shares: dict[str, float] = {str(kind): rate for kind, rate in self.rates.items()}
+        shares.update({name: getattr(self, name) for name in ("recovery", "made_up_share", "seen_share")})
         for name, share in shares.items():
             if not 0 <= share <= 1:
                 raise ConfigError(f"{name} must lie between 0 and 1, not {share}")
