@@ -69,9 +69,7 @@ class RelationalPlan:
         )
 
     @classmethod
-    def build(
-        cls, edge_index: Tensor, edge_type: Tensor, num_nodes: int, num_relations: int
-    ) -> RelationalPlan:
+    def build(cls, edge_index: Tensor, edge_type: Tensor, num_nodes: int, num_relations: int) -> RelationalPlan:
         """Plans a graph, in time linear in E + N * R.
 
         Args:

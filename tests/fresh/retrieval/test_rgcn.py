@@ -44,9 +44,7 @@ def dense_reference(layer: RGCNLayer, x: Tensor, graph: Graph) -> Tensor:
     for v in range(nodes):
         h = x[v] @ layer.root + layer.bias
         for r in range(relations):
-            neighbours = [
-                int(u) for u, t, q in zip(*edge_index, edge_type, strict=True) if int(t) == v and int(q) == r
-            ]
+            neighbours = [int(u) for u, t, q in zip(*edge_index, edge_type, strict=True) if int(t) == v and int(q) == r]
             if neighbours:
                 h = h + torch.stack([x[u] @ layer.weight[r] for u in neighbours]).mean(0)
         rows.append(h)
