@@ -1,0 +1,1 @@
+"""FRESH: experience memory for tool-using agents."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from fresh.history import History
-from fresh.values import is_identifier, leaves, normalise, scalars
+from fresh.values import is_reference, leaves, normalise
 
 
 class _Condition(BaseModel):
@@ -80,7 +80,7 @@ class Grounded(_Condition):
 
     def holds(self, arguments: dict[str, Any], history: History) -> bool | None:
         """True, False, or None where the argument holds no identifier."""
-        values = [value for value in argument_values(arguments, self.argument) if is_identifier(value)]
+        values = references(arguments, self.argument)
         if not values:
             return None
         return all(history.origin(value).kind != "nowhere" for value in values)
@@ -91,34 +91,41 @@ class Grounded(_Condition):
 
 
 class Within(_Condition):
-    """Each identifier in ``argument`` stands inside the object that ``anchor`` names."""
+    """Each identifier in ``argument`` stands inside the object that ``anchor`` names, or inside the one that names.
+
+    Attributes:
+        via: A field of the anchor's object that names the object meant, such as an order's ``user_id``; empty where
+            the anchor's own object is meant.
+    """
 
     kind: Literal["within"] = "within"
     argument: str
     anchor: str
+    via: str = ""
 
     def holds(self, arguments: dict[str, Any], history: History) -> bool | None:
         """True, False, or None where an argument is absent or the object has not been seen."""
         inside = self.candidates(arguments, history)
-        values = [value for value in argument_values(arguments, self.argument) if is_identifier(value)]
+        values = references(arguments, self.argument)
         if inside is None or not values:
             return None
         known = {normalise(value) for value in inside}
         return all(normalise(value) in known for value in values)
 
     def candidates(self, arguments: dict[str, Any], history: History) -> list[Any] | None:
-        """Identifiers inside the anchor's object; None where it has not been seen."""
+        """Identifiers inside the object meant; None where it has not been seen."""
         anchors = argument_values(arguments, self.anchor)
         if len(anchors) != 1:
             return None
-        found = history.object_of(anchors[0])
+        found = object_via(history, anchors[0], self.via)
         if found is None:
             return None
-        return [value for value in scalars(found[1]) if is_identifier(value)]
+        return [value for path, value in leaves(found) if is_reference(path, value)]
 
     def text(self, action: str) -> str:
         """One line for a person or a model."""
-        return f"before {action}: {self.argument} belongs to the object that {self.anchor} names"
+        owner = f"the {self.via} of {self.anchor}" if self.via else self.anchor
+        return f"before {action}: {self.argument} belongs to the object that {owner} names"
 
 
 class FieldIs(_Condition):
@@ -145,9 +152,7 @@ class FieldIs(_Condition):
         return f"before {action}: {self.path} of the object that {self.argument} names is {allowed}"
 
 
-Condition = Annotated[
-    ReadBefore | CalledBefore | Confirmed | Grounded | Within | FieldIs, Field(discriminator="kind")
-]
+Condition = Annotated[ReadBefore | CalledBefore | Confirmed | Grounded | Within | FieldIs, Field(discriminator="kind")]
 
 _ADAPTER: TypeAdapter[Condition] = TypeAdapter(Condition)
 
@@ -163,6 +168,21 @@ def argument_values(arguments: dict[str, Any], path: str) -> list[Any]:
     if root not in arguments:
         return []
     return [value for where, value in leaves(arguments[root], root) if where == path and value not in (None, "")]
+
+
+def references(arguments: dict[str, Any], path: str) -> list[Any]:
+    """Those values of an argument that name an object."""
+    return [value for value in argument_values(arguments, path) if is_reference(path, value)]
+
+
+def object_via(history: History, name: Any, via: str = "") -> dict[str, Any] | None:
+    """The object that an identifier names, or the one that its field ``via`` names; None when not seen."""
+    found = history.object_of(name)
+    if found is None or not via:
+        return found[1] if found else None
+    named = found[1].get(via)
+    target = history.object_of(named) if is_reference(via, named) else None
+    return target[1] if target else None
 
 
 def field_of(history: History, name: Any, path: str) -> str | None:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from fresh.traces.structure import parse_observation
-from fresh.values import is_identifier, leaves, normalise, same_arguments
+from fresh.values import is_identifier, is_reference, leaves, normalise, same_arguments
 from graph_schema.trajectory import CallStatus, Role, ToolCall, Turn
 
 _AFFIRMATIVE = re.compile(
@@ -27,6 +27,7 @@ _NEGATIVE = re.compile(
 )
 _SHORT_TEXT = 120
 """An unstructured observation up to this length is taken as one value."""
+_MAX_OBJECTS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,20 @@ class Sighting:
     turn: int
     call: ToolCall
     path: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamedObject:
+    """An object in an observation that an identifier names.
+
+    Attributes:
+        whole: Shown for its own sake (the answer to a look-up, or an entry under its own key), not in passing.
+    """
+
+    turn: int
+    call: ToolCall
+    fields: dict[str, Any]
+    whole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +95,15 @@ class RunIndex:
         return index
 
     @cached_property
-    def objects(self) -> dict[str, list[tuple[int, ToolCall, dict[str, Any]]]]:
-        """For every identifier, the objects it names: ``(turn, call, object)``, oldest first."""
-        index: dict[str, list[tuple[int, ToolCall, dict[str, Any]]]] = {}
+    def objects(self) -> dict[str, list[NamedObject]]:
+        """For every identifier, the objects it names, oldest first."""
+        index: dict[str, list[NamedObject]] = {}
         for turn, call in self.calls:
             if call.status is not CallStatus.OK or call.observation is None:
                 continue
             root = parse_observation(call.observation.text)
-            for key, found in _named_objects(root, call.arguments or {}):
-                index.setdefault(key, []).append((turn, call, found))
+            for key, found, whole in _named_objects(root, call.arguments or {}):
+                index.setdefault(key, []).append(NamedObject(turn, call, found, whole))
         return index
 
     @cached_property
@@ -119,34 +134,34 @@ def observed_leaves(call: ToolCall) -> list[tuple[str, Any]]:
     return [("", text)] if text and len(text) <= _SHORT_TEXT else []
 
 
-def _named_objects(root: Any, arguments: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Pairs an identifier with the object it names.
+def _named_objects(root: Any, arguments: dict[str, Any]) -> list[tuple[str, dict[str, Any], bool]]:
+    """Pairs an identifier with the object it names, and whether the object was shown as such or only in passing.
 
-    An object is named by an identifier-like value among its own fields, by the identifier-like key it stands under,
-    and, if it is the whole answer, by the identifiers in the call's arguments. The last is first in the list, so
-    that the answer to a look-up wins over a mention elsewhere in it.
+    An object is named by the first identifier among its own fields, by the identifier-like key it stands under, and,
+    if it is the whole answer to a look-up, by the one identifier that was looked up. Other identifiers in it name
+    other things: an order's ``user_id`` does not name the order.
     """
-    found: list[tuple[str, dict[str, Any]]] = []
+    found: list[tuple[str, dict[str, Any], bool]] = []
     stack: list[tuple[str | None, Any]] = [(None, root)]
-    while stack and len(found) < 2_000:
+    while stack and len(found) < _MAX_OBJECTS:
         name, value = stack.pop()
         if isinstance(value, list):
             stack.extend((None, item) for item in value)
             continue
         if not isinstance(value, dict):
             continue
+        own = next((normalise(item) for key, item in value.items() if is_reference(str(key), item)), None)
         if name is not None:
-            found.append((name, value))
+            found.append((name, value, True))
+        elif own is not None:
+            found.append((own, value, value is root))
         for key, item in value.items():
-            key_name = normalise(key) if is_identifier(key) else None
             if isinstance(item, (dict, list)):
-                stack.append((key_name, item))
-            elif is_identifier(item):
-                found.append((str(normalise(item)), value))
+                stack.append((normalise(key) if is_identifier(key) else None, item))
     if isinstance(root, dict):
-        for value in arguments.values():
-            if is_identifier(value):
-                found.append((str(normalise(value)), root))
+        looked_up = [value for name, value in arguments.items() if is_reference(name, value)]
+        if len(looked_up) == 1:
+            found.append((str(normalise(looked_up[0])), root, True))
     return found
 
 
@@ -220,9 +235,12 @@ class History:
         return Origin("nowhere")
 
     def object_of(self, value: Any) -> tuple[ToolCall, dict[str, Any]] | None:
-        """The newest object that an identifier names, with the call that showed it."""
-        found = [entry for entry in self.index.objects.get(normalise(value) or "", ()) if entry[0] < self.now]
-        return (found[-1][1], found[-1][2]) if found else None
+        """The newest object that an identifier names, with the call that showed it; a whole one before a mention."""
+        found = [entry for entry in self.index.objects.get(normalise(value) or "", ()) if entry.turn < self.now]
+        if not found:
+            return None
+        best = max(found, key=lambda entry: (entry.whole, entry.turn))
+        return best.call, best.fields
 
     def answered(self, tool: str, arguments: dict[str, Any] | None = None) -> ToolCall | None:
         """The newest successful call of a tool, with these arguments among its own if given."""

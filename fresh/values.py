@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 _HAS_DIGIT = re.compile(r"\d")
 _IDENTIFIER = re.compile(r"[#$]?[A-Za-z0-9][\w.@:#/+-]{2,}", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?")
+_FIELD_NAME = re.compile(r"[A-Za-z_$][\w$.-]*")
+_ID_NAME = re.compile(r"(?:^|_|\.)ids?$|[a-z]Ids?$")
+_NUMBERED_NAME = re.compile(r"[A-Za-z_]*[A-Za-z]\d{1,2}")
+"""``address1``, ``line2``: a field's name although it mixes letters and digits."""
 _MAX_LEAVES = 5_000
 """Bounds the work on one giant observation; later leaves are not indexed."""
 
@@ -44,11 +48,30 @@ def is_identifier(value: Any) -> bool:
     return not re.fullmatch(r"[\d.,:/+-]+", text)
 
 
+def is_reference(path: str, value: Any) -> bool:
+    """Whether a value at a path names an object: it looks like an identifier, or the path says that it is one.
+
+    The path decides for identifiers that are letters only, such as a booking code under ``booking_id``.
+    """
+    if is_identifier(value):
+        return True
+    if not isinstance(value, str) or not 3 <= len(value) <= 80 or " " in value:
+        return False
+    return bool(_ID_NAME.search(path.rstrip("[]{}")))
+
+
+def is_data_key(key: str) -> bool:
+    """Whether a key of an object is data, such as an identifier, a date or a title, rather than a field's name."""
+    if not _FIELD_NAME.fullmatch(key):
+        return True
+    return is_identifier(key) and not _NUMBERED_NAME.fullmatch(key)
+
+
 def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yields ``(path, scalar)`` for every scalar in a structured value.
 
-    A list adds ``[]`` to the path. A key that is itself an identifier adds ``{}`` and is yielded as a value too, so
-    that ``{"card_17": {"id": "card_17"}}`` gives the paths ``{}`` and ``{}.id`` whatever the card.
+    A list adds ``[]`` to the path. A key that is itself data adds ``{}`` and is yielded as a value too, so that
+    ``{"card_17": {"id": "card_17"}}`` gives the paths ``{}`` and ``{}.id`` whatever the card.
     """
     count = 0
     stack: list[tuple[str, Any]] = [(path, data)]
@@ -56,7 +79,7 @@ def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         where, value = stack.pop()
         if isinstance(value, dict):
             for key, item in reversed(list(value.items())):
-                if is_identifier(key):
+                if is_data_key(str(key)):
                     count += 1
                     yield f"{where}{{}}", key
                     stack.append((f"{where}{{}}", item))
@@ -67,6 +90,12 @@ def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         else:
             count += 1
             yield where, value
+
+
+def argument_leaves(arguments: Mapping[str, Any] | None) -> Iterator[tuple[str, Any]]:
+    """Yields ``(path, scalar)`` of an arguments object, whose own keys are always names."""
+    for name, value in (arguments or {}).items():
+        yield from leaves(value, name)
 
 
 def scalars(data: Any) -> list[Any]:
