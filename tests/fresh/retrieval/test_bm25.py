@@ -77,6 +77,14 @@ def test_a_term_in_every_text_still_counts() -> None:
     assert scores.argmax() == 2
 
 
+def test_asking_again_gives_the_same_scores() -> None:
+    """Rows of common terms are kept after the first query; no query may write into them."""
+    index = BM25Index.build(DOCUMENTS)
+    first = index.scores("order order gift").tolist()
+    assert index.scores("order order gift").tolist() == first
+    assert index.scores("order").tolist() == BM25Index.build(DOCUMENTS).scores("order").tolist()
+
+
 def test_repeated_query_terms_count_each_time() -> None:
     index = BM25Index.build(DOCUMENTS)
     np.testing.assert_allclose(index.scores("order order order"), 3 * index.scores("order"), rtol=1e-12)
