@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from fresh.expg.experience import ScoreVector
 from fresh.history import History, RunIndex
 from fresh.mining.credit import Credit, CreditedCall, EffectOf, credit_run
 from fresh.mining.patterns import action_pattern, choice, error_message, in_words, request_text
@@ -20,7 +21,21 @@ from fresh.values import argument_leaves, is_data_key
 from graph_schema.graph import Run
 from graph_schema.trajectory import CallStatus, Effect, Outcome, ToolSpec, Trajectory
 
+if TYPE_CHECKING:
+    from fresh.expg.evaluate import RuleEvaluator
+
 MALFORMED = "malformed arguments"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """ExpG's view of one answered call (`fresh.expg`): the ten scores, and its sizes."""
+
+    scores: ScoreVector
+    length: int
+    success: bool
+    seconds: float | None
+    tokens: int | None
 
 
 @dataclass(frozen=True)
@@ -39,6 +54,7 @@ class CallEvidence:
     """``(argument, origin)`` of a verified call."""
     choices: tuple[tuple[str, str], ...]
     """``(argument, choice-like value)`` of a verified call."""
+    judged: Judged | None = None
 
 
 @dataclass(frozen=True)
@@ -52,20 +68,20 @@ class RunEvidence:
     uses: tuple[Use, ...]
     fixes: tuple[tuple[int, Fix, int], ...]
     tools: tuple[ToolSpec, ...] = ()
-    scores: dict[str, Any] = field(default_factory=dict)
 
 
-def run_evidence(trajectory: Trajectory, effect_of: EffectOf) -> RunEvidence:
-    """Takes out what a run shows."""
+def run_evidence(trajectory: Trajectory, effect_of: EffectOf, evaluator: RuleEvaluator | None = None) -> RunEvidence:
+    """Takes out what a run shows; ExpG's judgement of its calls too, where an evaluator is given."""
     index = RunIndex(trajectory.turns)
     credited = credit_run(trajectory, effect_of, index)
     views: dict[int, History] = {}
     subject = trajectory.subject or f"{trajectory.domain}/{trajectory.task_id}"
+    judged = _judge(trajectory, evaluator) if evaluator is not None else {}
     calls, uses = [], []
     for item in credited:
         history = views.setdefault(item.turn, index.at(item.turn))
         pattern = action_pattern(item.call.tool, item.call.arguments)
-        calls.append(_call_evidence(item, pattern, history))
+        calls.append(_call_evidence(item, pattern, history, judged.get(item.call.id)))
         if item.effect is Effect.WRITE and item.call.arguments is not None and _first_try(credited, item):
             uses.append(use_evidence(trajectory.id, subject, item.call, pattern, item.credit.sign, history))
     return RunEvidence(
@@ -77,6 +93,13 @@ def run_evidence(trajectory: Trajectory, effect_of: EffectOf) -> RunEvidence:
         fixes=tuple(repairs_in_run(credited, trajectory.feedback.outcome)),
         tools=trajectory.tools or (),
     )
+
+
+def _judge(trajectory: Trajectory, evaluator: RuleEvaluator) -> dict[str, Judged]:
+    return {
+        e.invocation.call: Judged(e.scores, e.tokens, e.invocation.success, e.invocation.seconds, e.invocation.tokens)
+        for e in evaluator.evaluate_trajectory(trajectory)
+    }
 
 
 def _first_try(credited: list[CreditedCall], item: CreditedCall) -> bool:
@@ -98,7 +121,7 @@ def _run(trajectory: Trajectory) -> Run:
     )
 
 
-def _call_evidence(item: CreditedCall, pattern: str, history: History) -> CallEvidence:
+def _call_evidence(item: CreditedCall, pattern: str, history: History, judged: Judged | None) -> CallEvidence:
     call = item.call
     error = None
     if call.arguments is None:
@@ -116,6 +139,7 @@ def _call_evidence(item: CreditedCall, pattern: str, history: History) -> CallEv
         arguments=call.arguments,
         origins=tuple(_origins(call.arguments or {}, history)) if verified else (),
         choices=tuple(_choices(call.arguments or {})) if verified else (),
+        judged=judged,
     )
 
 

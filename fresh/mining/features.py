@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fresh.mining.evidence import RunEvidence
+from fresh.expg.select import DEFAULT_BUDGET, quota
+from fresh.expg.stats import FEATURE_NAMES, summarise_sizes
+from fresh.mining.evidence import Judged, RunEvidence
 from graph_schema.graph import ExperienceGraph
 from graph_schema.types import NodeType
 
@@ -34,13 +38,15 @@ COUNT_FEATURES = (
     "is_write",
     "is_other",
 )
+EXPG_FEATURES = tuple(f"expg_{name}" for name in FEATURE_NAMES)
 _PRECONDITION_FIELDS = ("necessity", "caught", "confidence", "lift")
 _EFFECTS = ("read", "write", "other")
 
 
 def add_features(graph: ExperienceGraph, runs: list[RunEvidence], encoder: Encoder | None) -> ExperienceGraph:
     """The graph with the feature ``stat`` (float32 [N, s]), and ``text`` (float16 [N, d]) where an encoder is given."""
-    stat, names = count_features(graph), list(COUNT_FEATURES)
+    stat = np.concatenate([count_features(graph), class_features(graph, runs)], axis=1)
+    names = [*COUNT_FEATURES, *EXPG_FEATURES]
     features = {"stat": stat}
     if encoder is not None:
         features["text"] = encoder.encode(graph.texts).astype(np.float16)
@@ -77,6 +83,43 @@ def count_features(graph: ExperienceGraph) -> np.ndarray:
         *_data_columns(graph),
     ]
     return np.stack(columns, axis=1).astype(np.float32) if size else np.zeros((0, len(COUNT_FEATURES)), np.float32)
+
+
+def class_features(graph: ExperienceGraph, runs: list[RunEvidence]) -> np.ndarray:
+    """ExpG's equivalence-class statistics, float32 [N, len(EXPG_FEATURES)] (arXiv 2608.03403).
+
+    An Action has those of its own calls, a Task zeros, and every other node those of its tool's calls.
+    """
+    by_tool: dict[str, list[Judged]] = defaultdict(list)
+    by_pattern: dict[str, list[Judged]] = defaultdict(list)
+    for call in itertools.chain.from_iterable(item.calls for item in runs):
+        if call.judged is not None:
+            by_tool[call.tool].append(call.judged)
+            by_pattern[call.pattern].append(call.judged)
+    tools = {tool: _class_vector(judged) for tool, judged in by_tool.items()}
+    patterns = {pattern: _class_vector(judged) for pattern, judged in by_pattern.items()}
+    result = np.zeros((len(graph), len(EXPG_FEATURES)), dtype=np.float32)
+    actions = graph.indices(NodeType.ACTION)
+    keys = graph.tables.nodes["key"].slice(actions.start, len(actions)).to_pylist()
+    own = dict(zip(actions, keys, strict=True))
+    for index, tool in enumerate(graph.tools):
+        vector = patterns.get(own[index]) if index in own else tools.get(tool)
+        if vector is not None:
+            result[index] = vector
+    return result
+
+
+def _class_vector(judged: list[Judged]) -> list[float]:
+    statistics = summarise_sizes(
+        Counter(item.scores for item in judged),
+        aspect_sums=[sum(column) for column in zip(*(item.scores for item in judged), strict=True)],
+        successes=sum(item.success for item in judged),
+        seconds=[item.seconds for item in judged if item.seconds is not None],
+        tokens=[float(item.tokens) for item in judged if item.tokens is not None],
+        q=quota((item.length for item in judged), DEFAULT_BUDGET),
+        alpha=None,
+    )
+    return statistics.vector()
 
 
 def _ranks(values: np.ndarray, dated: np.ndarray) -> np.ndarray:

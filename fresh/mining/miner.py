@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fresh.expg.evaluate import RuleEvaluator
 from fresh.mining.evidence import CallEvidence, RunEvidence, observation_text, run_evidence
 from fresh.mining.patterns import in_words
 from fresh.mining.preconditions import MinedCondition, Thresholds, mine_preconditions
@@ -44,6 +45,7 @@ class EffectResolver:
 
     def __init__(self, given: Mapping[str, Effect] | None = None) -> None:
         self.given = dict(given or {})
+        self._evaluator = RuleEvaluator()
 
     def for_run(self, trajectory: Trajectory) -> Mapping[str, Effect]:
         """Effects of the tools that a run's own tool list labels."""
@@ -56,7 +58,7 @@ class EffectResolver:
     def evidence(self, trajectory: Trajectory) -> RunEvidence:
         """Takes out a run's evidence with the effects that hold for it."""
         labelled = self.for_run(trajectory)
-        return run_evidence(trajectory, lambda tool: self.effect(tool, labelled))
+        return run_evidence(trajectory, lambda tool: self.effect(tool, labelled), self._evaluator)
 
 
 def mine(
@@ -114,6 +116,8 @@ class _Reducer:
         self.handles = {item.run.id: self.builder.add_run(item.run) for item in runs}
         self.action_data = _action_data(runs, self.effects, settings.choice_tasks)
         self.sequences = _sequences(runs)
+        self._tools: dict[str, int] = {}
+        self._actions: dict[tuple[str, str], int] = {}
 
     def graph(self) -> ExperienceGraph:
         for item in self.runs:
@@ -138,6 +142,11 @@ class _Reducer:
     # -- nodes -------------------------------------------------------------------------------------------------
 
     def tool(self, name: str) -> int:
+        if name not in self._tools:
+            self._tools[name] = self._make_tool(name)
+        return self._tools[name]
+
+    def _make_tool(self, name: str) -> int:
         spec = self.specs.get(name, ToolSpec(name=name))
         purpose = spec.description.strip().split("\n", 1)[0][:160]
         parameters = sorted(spec.parameters.get("properties", {})) or self.action_data.parameters.get(name, [])
@@ -147,6 +156,11 @@ class _Reducer:
         return self.builder.add_node(NodeType.TOOL, name, text=text, tool=name, data=data)
 
     def action(self, tool: str, pattern: str) -> int:
+        if (tool, pattern) not in self._actions:
+            self._actions[tool, pattern] = self._make_action(tool, pattern)
+        return self._actions[tool, pattern]
+
+    def _make_action(self, tool: str, pattern: str) -> int:
         inside = pattern[len(tool) + 1 : -1]
         names = [in_words(part.split("=", 1)[0]) for part in inside.split(", ") if part]
         text = f"{in_words(tool)} with {', '.join(names)}" if names else in_words(tool)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -33,11 +34,13 @@ _SPACE = re.compile(r"\s+")
 _WORD_BREAK = re.compile(r"[_\W]+|(?<=[a-z0-9])(?=[A-Z])")
 
 
+@lru_cache(maxsize=16_384)
 def placeholder(name: str) -> str:
     """``order_id`` as ``<ORDER_ID>``."""
     return f"<{_WORD_BREAK.sub('_', name).strip('_').upper()}>"
 
 
+@lru_cache(maxsize=16_384)
 def in_words(name: str) -> str:
     """``cancelOrder`` or ``cancel_order`` as ``cancel order``."""
     return _WORD_BREAK.sub(" ", name).strip().lower()
@@ -62,6 +65,8 @@ def generic(text: str, known: Mapping[str, str] | None = None) -> str:
         known: Values to replace first, each with its placeholder; longest first, as whole words.
     """
     for value, name in sorted((known or {}).items(), key=lambda item: (-len(item[0]), item)):
+        if value.lower() not in text.lower():
+            continue  # most are not, and a pattern costs more than a look
         text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", name, text, flags=re.IGNORECASE)
     for pattern, name in _RULES:
         text = pattern.sub(name, text)
