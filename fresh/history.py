@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from fresh.traces.structure import parse_observation
@@ -88,9 +88,8 @@ class RunIndex:
         """Sightings of every scalar in successful observations, oldest first."""
         index: dict[str, list[Sighting]] = {}
         for turn, call in self.calls:
-            for path, value in observed_leaves(call):
-                key = normalise(value)
-                if key is not None:
+            if call.status is CallStatus.OK and call.observation is not None:
+                for key, path in _keyed_leaves(call.observation.text):
                     index.setdefault(key, []).append(Sighting(turn, call, path))
         return index
 
@@ -127,11 +126,21 @@ def observed_leaves(call: ToolCall) -> list[tuple[str, Any]]:
     """``(path, scalar)`` of a successful observation; a short unstructured text is one value at the empty path."""
     if call.status is not CallStatus.OK or call.observation is None:
         return []
-    text = call.observation.text
+    return _text_leaves(call.observation.text)
+
+
+def _text_leaves(text: str) -> list[tuple[str, Any]]:
     data = parse_observation(text)
     if data is not None:
         return list(leaves(data))
     return [("", text)] if text and len(text) <= _SHORT_TEXT else []
+
+
+@lru_cache(maxsize=512)
+def _keyed_leaves(text: str) -> tuple[tuple[str, str], ...]:
+    """``(comparable value, path)`` of an observation's scalars; the same answer comes back in many runs."""
+    keyed = ((normalise(value), path) for path, value in _text_leaves(text))
+    return tuple((key, path) for key, path in keyed if key is not None)
 
 
 def _named_objects(root: Any, arguments: dict[str, Any]) -> list[tuple[str, dict[str, Any], bool]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 _HAS_DIGIT = re.compile(r"\d")
@@ -36,7 +37,12 @@ def is_identifier(value: Any) -> bool:
     """
     if isinstance(value, bool) or value is None:
         return False
-    text = str(value).strip()
+    return _is_identifier(str(value))
+
+
+@lru_cache(maxsize=65_536)
+def _is_identifier(text: str) -> bool:
+    text = text.strip()
     if len(text) > 80 or _DATE.fullmatch(text) or not _IDENTIFIER.fullmatch(text):
         return False
     if "@" in text:
@@ -60,6 +66,7 @@ def is_reference(path: str, value: Any) -> bool:
     return bool(_ID_NAME.search(path.rstrip("[]{}")))
 
 
+@lru_cache(maxsize=65_536)
 def is_data_key(key: str) -> bool:
     """Whether a key of an object is data, such as an identifier, a date or a title, rather than a field's name."""
     if not _FIELD_NAME.fullmatch(key):
