@@ -29,7 +29,7 @@ class Evaluator(Protocol):
 
 
 class RuleEvaluator:
-    """Judges by rules: deterministic, offline, some ten thousand calls a second.
+    """Judges by rules: deterministic, offline, about a thousand calls a second.
 
     An aspect that the trace does not decide is listed in ``Judgement.unknown`` and enters the score vector as 1, so
     that the perfect class means "no fault found". The verdicts use the call, what stood before it and what the agent

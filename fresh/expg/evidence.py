@@ -10,16 +10,17 @@ from functools import cached_property
 from typing import Any
 
 from fresh.expg.experience import Aspect, Experience, canonical
-from fresh.expg.observed import is_identifier
+from fresh.expg.observed import is_identifier, leaves
 from fresh.expg.partition import EquivalenceClass, partition
 from fresh.expg.record import NOWHERE
-from fresh.expg.scrub import MIN_TASKS, Scrubber
+from fresh.expg.scrub import MIN_TASKS, Scrubber, private_value
 from fresh.expg.select import Selection
 from fresh.expg.stats import ClassStatistics
 from graph_schema.trajectory import ToolSpec
 
 MIN_DISTINCT = 5
 """Different values a parameter must have shown before their common form is stated."""
+_SPEAKER = {"request": "user", "user": "user", "result": "result"}
 _RUNS = re.compile(r"[0-9]+|[A-Z]+|[a-z]+|[^0-9A-Za-z]")
 
 
@@ -79,8 +80,15 @@ class Evidence:
         return sum(name in (e.invocation.input or {}) for e in experiences)
 
     def origins(self, name: str) -> Counter[str]:
-        """Where the parameter's values stood in calls without a fault."""
-        return Counter(origin for e in self.good if (origin := e.invocation.origins.get(name)) not in (None, NOWHERE))
+        """Where the parameter's values stood in calls without a fault: ``user`` or ``result``.
+
+        Empty for a parameter whose values are not looked up, such as a choice, a number or prose.
+        """
+        given = [e for e in self.good if name in (e.invocation.input or {})]
+        values = [v for e in given for n, v in leaves(e.invocation.input) if n == name]
+        if 2 * sum(isinstance(v, str) and private_value(v) for v in values) < len(values):
+            return Counter()
+        return Counter(_SPEAKER[o] for e in given if (o := e.invocation.origins.get(name)) in _SPEAKER)
 
     def faulty(self, aspect: Aspect, parameter: str | None = None) -> list[Experience]:
         """Calls with a fault in an aspect; with a parameter, those whose value of it stood nowhere."""
@@ -153,7 +161,9 @@ def common_form(values: Sequence[str]) -> str | None:
         kind = classes.pop()
         literal = not kind.startswith("[")
         size = len(column[0])
-        many = "" if literal or lengths == {1} else f"{{{size}}}" if len(lengths) == 1 else "+"
+        # Words vary in length beyond what was seen; the digits of a number are taken to be all of one length.
+        fixed = len(lengths) == 1 and kind == "[0-9]"
+        many = "" if literal or lengths == {1} else f"{{{size}}}" if fixed else "+"
         parts.append(kind + many)
     return "".join(parts)
 

@@ -23,13 +23,7 @@ MIN_SUPPORT = 2
 MOSTLY = 0.6
 """Share of calls from which on something is usual."""
 _MAX_FIELDS = 8
-_ORIGINS = {
-    "request": "the user's request",
-    "user": "what the user said",
-    "result": "an earlier result",
-    "policy": "the policy",
-    "schema": "the values its schema lists",
-}
+_ORIGINS = {"user": "what the user said", "result": "an earlier result"}
 
 
 class ExtractiveSummariser:
@@ -73,7 +67,8 @@ def _fields(experience: Experience) -> list[str]:
         value = value[0]
     if not isinstance(value, dict):
         return []
-    return [key for key in map(str, value) if re.fullmatch(r"[A-Za-z][A-Za-z_ -]{0,30}", key)]
+    # A field's name is code; with blanks or leading capitals it may be data that serves as a key.
+    return [key for key in map(str, value) if re.fullmatch(r"[a-z][A-Za-z_]{0,30}", key)]
 
 
 def success_patterns(evidence: Evidence) -> list[str]:

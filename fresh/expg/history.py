@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from fresh.expg.experience import canonical
-from fresh.expg.observed import is_identifier, leaves, number_text, numbers, value_words, words
+from fresh.expg.observed import is_identifier, leaves, number_text, value_words, vocabulary
 from graph_schema.trajectory import Role, ToolSpec, Trajectory
 
 _ORDER = ("request", "user", "result", "policy", "schema")
@@ -50,19 +50,15 @@ class History:
         self._raw.append((turn, text.lower()))
         first = self._first
         mark = (turn, source)
-        for word in words(text):
+        for word in vocabulary(text):
             first.setdefault(word, mark)
-        for number in numbers(text):
-            first.setdefault(number, mark)
 
     def _use_turn(self, turn: int, text: str) -> None:
         self.last_agent_turn = turn
         if not text:
             return
-        for word in words(text):
+        for word in vocabulary(text):
             self._used[word] = turn
-        for number in numbers(text):
-            self._used[number] = turn
 
     def origin(self, value: Any, turn: int) -> str | None:
         """Where a scalar stood before the agent's message at ``turn``; None when it did not.
@@ -120,8 +116,7 @@ def _stands_in(needle: str, text: str) -> bool:
 def schema_words(spec: ToolSpec) -> frozenset[str]:
     """Words that a tool's own description and schema offer: enum members, defaults, examples."""
     text = f"{spec.description} {canonical(spec.parameters)}"
-    found = set(words(text))
-    found.update(numbers(text))
+    found = set(vocabulary(text))
     found.update(number_text(leaf) for _, leaf in leaves(spec.parameters) if _is_number(leaf))
     return frozenset(found)
 

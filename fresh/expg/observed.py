@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from fresh.traces.structure import parse_observation
@@ -22,14 +23,20 @@ _DATE = re.compile(
 )
 
 
-def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields ``(top-level key, scalar)`` of a nested value in order; lists take the key they stand under."""
+def leaves(value: Any, path: str = "", *, innermost: bool = False) -> Iterator[tuple[str, Any]]:
+    """Yields ``(key, scalar)`` of a nested value in order; lists take the key they stand under.
+
+    Args:
+        value: Any JSON-like value.
+        path: Key that the value stands under.
+        innermost: Give each scalar its own key; by default it has the top-level one.
+    """
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from leaves(inner, path or str(key))
+            yield from leaves(inner, str(key) if innermost else path or str(key), innermost=innermost)
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from leaves(inner, path)
+            yield from leaves(inner, path, innermost=innermost)
     else:
         yield path, value
 
@@ -90,6 +97,12 @@ def numbers(text: str) -> Iterator[str]:
         if dot:
             fraction = fraction.rstrip("0")
         yield f"{whole}.{fraction}" if fraction else whole
+
+
+@lru_cache(maxsize=1024)
+def vocabulary(text: str) -> tuple[str, ...]:
+    """The different words and numbers of a text. Policies and results recur from run to run, hence the cache."""
+    return tuple(dict.fromkeys((*words(text), *numbers(text))))
 
 
 def scalars(text: str) -> list[tuple[str, Any]]:

@@ -13,12 +13,13 @@ from typing import Any
 
 from fresh.expg.experience import Aspect, canonical
 from fresh.expg.history import History
-from fresh.expg.observed import is_identifier, leaves, scalars, value_words, words
+from fresh.expg.observed import is_identifier, leaves, scalars, value_words, vocabulary
 from fresh.expg.record import NOWHERE, RecordedCall
 from fresh.expg.schema_check import SchemaVerdict
 from fresh.expg.shapes import EMPTY, ResponseShapes, kind_of
 from fresh.traces.structure import parse_observation
-from graph_schema.trajectory import CallStatus, Effect, Role, ToolCall, Trajectory
+from fresh.traces.tools import infer_effect
+from graph_schema.trajectory import CallStatus, Effect, Role, ToolCall, ToolSpec, Trajectory
 
 _UNKNOWN_TOOL = re.compile(
     r"\b(?:unknown|no such|invalid|unsupported|non-?existent|undefined)\s+(?:tool|function)\b"
@@ -78,14 +79,19 @@ class Scene:
         return self.here.call
 
     @property
-    def effect(self) -> Effect | None:
-        """What the tool does, if known."""
-        return self.here.invocation.tool.effect
+    def effect(self) -> Effect:
+        """What the tool does: as somebody said, else as its name suggests."""
+        return effect_of(self.here.invocation.tool)
 
     @property
     def text(self) -> str:
         """The whole response."""
         return self.call.observation.text if self.call.observation else ""
+
+
+def effect_of(spec: ToolSpec) -> Effect:
+    """What a tool does: as its description says, else as its name suggests."""
+    return spec.effect or infer_effect(spec.name)
 
 
 def call_key(call: ToolCall) -> str:
@@ -141,7 +147,7 @@ def repeated_for_nothing(scene: Scene) -> bool:
         earlier = scene.recorded[index]
         if scene.keys[index] == key:
             return not _user_spoke(scene.trajectory, earlier.turn, scene.here.turn)
-        if earlier.invocation.success and earlier.invocation.tool.effect is not Effect.READ:
+        if earlier.invocation.success and effect_of(earlier.invocation.tool) is Effect.WRITE:
             return False
     return False
 
@@ -164,12 +170,12 @@ def _right_tool(scene: Scene, findings: Findings) -> tuple[int | None, str]:
 
 
 def _replaced_at_once(scene: Scene) -> bool:
-    """The next call is of another tool of the same known effect, shares an identifier, and succeeds."""
-    if scene.effect is None or scene.position + 1 >= len(scene.recorded):
+    """The next call is of another tool of the same effect, shares an identifier, and succeeds."""
+    if scene.position + 1 >= len(scene.recorded):
         return False
     following = scene.recorded[scene.position + 1]
     other = following.invocation
-    if other.tool.name == scene.call.tool or other.tool.effect is not scene.effect or not other.success:
+    if other.tool.name == scene.call.tool or effect_of(other.tool) is not scene.effect or not other.success:
         return False
     return bool(_identifiers(scene.here.invocation.input) & _identifiers(other.input))
 
@@ -208,7 +214,7 @@ def _answers_input(scene: Scene, value: Any) -> int | None:
             echoed = value.get(name)
             if is_identifier(argument) and is_identifier(echoed) and not _same(argument, echoed):
                 return 0
-    answer = set(words(scene.text))
+    answer = set(vocabulary(scene.text))
     for _, leaf in leaves(given):
         parts = value_words(leaf)
         if parts and _telling(parts[0]) and all(part in answer for part in parts):
@@ -243,4 +249,4 @@ def _content(text: str) -> list[str]:
     found = scalars(text)
     if found:
         return [word for _, leaf in found for word in value_words(leaf) if _telling(word)]
-    return [word for word in words(text) if len(word) >= 5 or (_telling(word) and any(map(str.isdigit, word)))]
+    return [word for word in vocabulary(text) if len(word) >= 5 or (_telling(word) and any(map(str.isdigit, word)))]

@@ -20,6 +20,8 @@ MIN_TASKS = 3
 """Tasks that must have given a value before it counts as common."""
 MAX_VALUES = 12
 """A parameter with more different values is no enumeration."""
+ENUMERATION_SHARE = 0.8
+"""Share of a parameter's uses that its common values must cover for it to be one."""
 MAX_VALUE_CHARACTERS = 40
 MESSAGE_CHARACTERS = 120
 """Longest piece of a tool's own text that guidance quotes."""
@@ -83,6 +85,10 @@ def private_value(value: Any) -> bool:
     return any(c.isdigit() for c in text) or _PROPER.search(text) is not None
 
 
+def _common_value(value: Any) -> bool:
+    return isinstance(value, str) and value != "" and not private_value(value)
+
+
 class Scrubber:
     """Knows the values in the experiences of one tool, and which of them may be shown."""
 
@@ -100,13 +106,11 @@ class Scrubber:
 
     def _common(self, name: str, seen: dict[Any, set[str]]) -> frozenset[str]:
         listed = self._enumerated.get(name, frozenset())
-        few = len(seen) <= MAX_VALUES
-        return frozenset(
-            value
-            for value, tasks in seen.items()
-            if isinstance(value, str)
-            and (value in listed or (few and value and not private_value(value) and len(tasks) >= MIN_TASKS))
-        )
+        common = {v for v, tasks in seen.items() if _common_value(v) and len(tasks) >= MIN_TASKS}
+        covered = sum(len(seen[v]) for v in common)
+        if len(seen) > MAX_VALUES or covered < ENUMERATION_SHARE * sum(map(len, seen.values())):
+            common = set()
+        return frozenset(value for value in seen if value in common or (isinstance(value, str) and value in listed))
 
     def show(self, name: str, value: Any) -> str:
         """An argument as guidance may show it."""
@@ -121,10 +125,13 @@ class Scrubber:
     def message(self, experience: Experience) -> str:
         """A tool's own message as a short template: the call's values, quotes, ids and numbers replaced."""
         text = _CONTROL.sub(" ", _message_text(experience.invocation.response)).strip()
-        given = [(name, v) for name, v in leaves(experience.invocation.input or {}) if isinstance(v, str | int | float)]
-        for name, value in sorted(given, key=lambda item: -len(str(item[1]))):
-            if not isinstance(value, bool) and len(str(value)) >= 3:
-                text = re.sub(rf"(?<!\w){re.escape(str(value))}(?!\w)", placeholder(name), text)
+        given = [
+            (name, value)
+            for name, value in leaves(experience.invocation.input or {}, innermost=True)
+            if isinstance(value, str) and len(value) >= 3 and value.casefold() not in self.names
+        ]
+        for name, value in sorted(given, key=lambda item: -len(item[1])):
+            text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", placeholder(name), text)
         text = _QUOTED.sub(self._quoted, text)
         text = " ".join(mask(text, self.names).replace('"', "'").replace("`", "'").split())
         return text if len(text) <= MESSAGE_CHARACTERS else text[: MESSAGE_CHARACTERS - 3].rstrip() + "..."
