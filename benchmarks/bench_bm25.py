@@ -1,9 +1,9 @@
 """BM25Index against rank_bm25 on synthetic text with Zipf's word frequencies: same scores, how many times faster.
 
-Run: ``python benchmarks/bench_bm25.py [--documents 10000 100000] [--rounds 5]``
+Run: ``python benchmarks/bench_bm25.py [--documents 10000 100000] [--rounds 7]``
 
-Each turn puts several short queries, or one long one: after one turn of rank_bm25, which walks through every document,
-nothing of the index is left in the processor's cache, and a single query of 0.1 ms would time the cache.
+A turn puts as many queries as keep rank_bm25 busy for about a second. It walks through every document, so that nothing
+of the index is left in the processor's cache, and a turn of one query of 0.1 ms would time that cache.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from timing import interleaved, milliseconds, print_table, ratio
 
 from fresh.retrieval.bm25 import BM25Index, tokenize
 
-QUERIES_PER_TURN = {12: 10, 200: 1}
-"""Queries in one turn, by their length in words."""
+QUERY_LENGTHS = (12, 200)
+WORDS_TIMES_DOCUMENTS = 3_600_000
+"""Of one turn."""
 DOCUMENT_LENGTH = 30
 WORDS = 50_000
 EXPONENT = 1.07
@@ -42,7 +43,8 @@ def measure(documents: int, rounds: int) -> list[list[str]]:
     reference_built = time.perf_counter() - start
 
     rows = []
-    for length, per_turn in QUERIES_PER_TURN.items():
+    for length in QUERY_LENGTHS:
+        per_turn = max(1, WORDS_TIMES_DOCUMENTS // (documents * length))
         queries = zipf_texts(rng, per_turn, length)
         for query in queries:
             expected = reference.get_scores(tokenize(query))
@@ -72,7 +74,7 @@ def measure(documents: int, rounds: int) -> list[list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--documents", type=int, nargs="+", default=[10_000, 100_000])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     rows = [row for documents in options.documents for row in measure(documents, options.rounds)]
     columns = [
