@@ -1,0 +1,222 @@
+"""Argument values from the live history: which values could stand there, and where such values usually come from.
+
+Memory says *where* an argument's values came from in verified uses (the request, a field of some tool's result), the
+live history says *what* stands there now. No value of an old run takes part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fresh.knowledge import ToolMemory
+from fresh.live import Live, last_name
+from fresh.values import is_identifier, normalise
+
+REQUEST = "request"
+_MAX_CANDIDATES = 16
+_GENERIC = frozenset({"id", "ids", "number", "code", "name", "value", "key", "no"})
+_WORDS = re.compile(r"[A-Za-z]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """What is known of an argument's value now.
+
+    Attributes:
+        argument: Name of the argument.
+        value: The one value that fits; None when there is none or several fit equally.
+        candidates: Values that could stand there, best first.
+        source: Where the value stands or would come from, in words for a model.
+        certain: The value is the only candidate, or clearly the best.
+    """
+
+    argument: str
+    value: Any
+    candidates: tuple[Any, ...]
+    source: str
+    certain: bool
+
+
+def fill(
+    argument: str, tool: ToolMemory | None, live: Live, schema: Mapping[str, Any] | None = None
+) -> Filled:
+    """Finds an argument's value in the live history.
+
+    Args:
+        argument: Name or path, such as ``order_id`` or ``item_ids[]``.
+        tool: What memory knows of the tool; None for a tool it has never seen.
+        live: The history.
+        schema: JSON Schema of the argument, if the caller described it.
+    """
+    options = schema.get("enum") if schema else None
+    if isinstance(options, list) and options:
+        said = [option for option in options if live.history.said(option)]
+        chosen = said[0] if len(said) == 1 else None
+        return Filled(
+            argument, chosen, tuple(said or options)[:_MAX_CANDIDATES], "the request", chosen is not None
+        )
+    sources = argument_sources(argument, tool)
+    ranked = _ranked(argument, sources, live)
+    found = _distinct(value for value, _, _ in ranked)
+    words = source_in_words(sources[0]) if sources else ""
+    if not ranked:
+        return Filled(argument, None, (), words, False)
+    best = [value for value, score, _ in ranked if score == ranked[0][1]]
+    single = len(_distinct(best)) == 1 and not _is_list(argument, schema)
+    chosen = ranked[0][0] if single else None
+    return Filled(argument, chosen, tuple(found[:_MAX_CANDIDATES]), ranked[0][2] or words, single)
+
+
+def argument_sources(argument: str, tool: ToolMemory | None) -> list[str]:
+    """Where an argument's values came from in verified uses, most frequent first; rare accidents left out."""
+    if tool is None:
+        return []
+    entry = tool.sources.get(argument) or tool.sources.get(_root(argument)) or ()
+    total = sum(count for _, count in entry)
+    return [
+        source for source, count in entry if count >= 0.1 * total and source not in ("nowhere", "argument")
+    ]
+
+
+def source_in_words(source: str) -> str:
+    """``get_order:items[].id`` as ``field items[].id of get_order's result``."""
+    if source == REQUEST:
+        return "the request"
+    tool, _, path = source.partition(":")
+    if not path or path == "text":
+        return f"the result of {tool}"
+    return f"field {path} of {tool}'s result"
+
+
+def source_tool(source: str) -> str:
+    """The tool whose result a source names; empty for the request."""
+    return "" if source == REQUEST else source.partition(":")[0]
+
+
+def _ranked(argument: str, sources: list[str], live: Live) -> list[tuple[Any, float, str]]:
+    """``(value, score, source in words)``, best first; each place has its own score, so that ties mean real doubt."""
+    found: list[tuple[Any, float, str]] = []
+    name = last_name(argument)
+    for rank, source in enumerate(sources):
+        score = 10.0 - rank
+        if source == REQUEST:
+            found += [(value, score + bonus, "the request") for value, bonus in told_values(name, live)]
+        else:
+            tool, _, path = source.partition(":")
+            found += [(value, score, source_in_words(source)) for value in live.places.get((tool, path), ())]
+    # A value that an earlier call of this run took under the same name needs no guess about its kind.
+    found += [
+        (value, 9.5, "an earlier call") for value in live.passed.get(name, ())[:1] if not _is_list(argument)
+    ]
+    if not found:
+        singular = name.removesuffix("s")
+        values = live.fields.get(name) or live.fields.get(singular) or []
+        found += [(value, 1.0, f"field {name} seen in a result") for value in values]
+        found += [
+            (value, 0.5 + bonus / 10, "the request") for value, bonus in told_values(name, live) if bonus > 0
+        ]
+    return sorted(found, key=lambda item: -item[1])
+
+
+def told_values(name: str, live: Live) -> list[tuple[Any, float]]:
+    """Identifiers in the user's words that could be this argument, with how well the words around them fit its name.
+
+    An e-mail address goes to an argument whose name speaks of mail and to no other, and such an argument takes
+    nothing else.
+    """
+    words = {word.lower().removesuffix("s") for word in _WORDS.findall(name)} - _GENERIC
+    wants_mail = any("mail" in word for word in words)
+    found = []
+    for token, before, after in live.told:
+        if ("@" in token) != wants_mail:
+            continue
+        near = any(word in before[-25:] for word in words)
+        bonus = 0.6 if near else 0.3 if any(word in before + after for word in words) else 0.0
+        bonus += 0.2 if any(word in token.lower() for word in words) else 0.0
+        found.append((token, bonus))
+    return sorted(found, key=lambda item: -item[1])
+
+
+def alternatives(
+    argument: str, current: Any, tool: ToolMemory | None, live: Live, used: Iterable[Any]
+) -> list[Any]:
+    """Identifiers that could stand in place of a doubtful one, best first.
+
+    Values at the argument's usual places come first, then any observed or told identifier that is written alike;
+    values the call already uses are left out.
+    """
+    taken = {normalise(value) for value in used} | {normalise(current)}
+    filled = fill(argument, tool, live)
+    pool = [value for value in filled.candidates if is_identifier(value)]
+    if not pool:
+        seen = [value for values in live.places.values() for value in values if is_identifier(value)]
+        pool = [
+            value for value in [token for token, _, _ in live.told] + seen if shape(value) == shape(current)
+        ]
+    found = [value for value in _distinct(pool) if normalise(value) not in taken]
+    found.sort(key=lambda value: shape(value) != shape(current))
+    return found[:_MAX_CANDIDATES]
+
+
+def shape(value: Any) -> str:
+    """How an identifier is written: ``#W12`` as ``#a9``; runs of one kind count once."""
+    text = re.sub(r"[A-Za-z]+", "a", str(value))
+    return re.sub(r"\d+", "9", text)
+
+
+def required_arguments(tool: ToolMemory | None, parameters: Mapping[str, Any] | None) -> list[str]:
+    """Arguments a call must have: the schema's required ones, else those that nearly every verified use gave."""
+    if parameters and isinstance(parameters.get("properties"), Mapping):
+        required = parameters.get("required")
+        return [str(name) for name in required] if isinstance(required, list) else []
+    if tool is None:
+        return []
+    return [
+        name for name, share in tool.given.items() if share >= 0.9 and "[" not in name and "." not in name
+    ]
+
+
+def fill_call(
+    tool: ToolMemory | None,
+    live: Live,
+    parameters: Mapping[str, Any] | None,
+    known: Mapping[str, Any] | None = None,
+) -> tuple[dict[str, Any], list[Filled]]:
+    """Arguments for a call: those that are certain, and what is known of the others.
+
+    Args:
+        tool: What memory knows of the tool.
+        live: The history.
+        parameters: JSON Schema of its arguments object, if the caller described it.
+        known: Arguments already decided.
+    """
+    arguments = dict(known or {})
+    missing = []
+    properties = (parameters or {}).get("properties") or {}
+    for name in required_arguments(tool, parameters):
+        if name in arguments:
+            continue
+        filled = fill(name, tool, live, properties.get(name))
+        if filled.certain:
+            arguments[name] = filled.value
+        else:
+            missing.append(filled)
+    return arguments, missing
+
+
+def _is_list(argument: str, schema: Mapping[str, Any] | None = None) -> bool:
+    return "[]" in argument or bool(schema and schema.get("type") == "array")
+
+
+def _root(path: str) -> str:
+    return path.replace("{", ".").replace("[", ".").split(".", 1)[0]
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    kept: dict[str, Any] = {}
+    for value in values:
+        kept.setdefault(str(normalise(value)), value)
+    return list(kept.values())

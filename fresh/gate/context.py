@@ -1,0 +1,87 @@
+"""What every check of the gate is given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from fresh.gate.settings import GateSettings
+from fresh.knowledge import Rule, ToolIndex, ToolMemory
+from fresh.live import Live
+from fresh.traces.tools import infer_effect
+from graph_schema.trajectory import Effect, ToolCall, ToolSpec
+
+_PEOPLE = re.compile(
+    r"human|person|agent|operator|supervisor|representative|support|staff|specialist", re.IGNORECASE
+)
+_HANDING = re.compile(r"transfer|hand.?(?:over|off)|escalat|forward|connect", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Context:
+    """One call, the history before it, and what memory and caller say of the tool.
+
+    Attributes:
+        specs: The caller's tools by name; None when the caller gave no list.
+        rules: Conditions of the tool that are enforced.
+        revisions: Revisions of this step already asked for.
+    """
+
+    call: ToolCall
+    live: Live
+    specs: Mapping[str, ToolSpec] | None
+    index: ToolIndex
+    settings: GateSettings
+    rules: tuple[Rule, ...]
+    revisions: int
+
+    @cached_property
+    def tool(self) -> ToolMemory | None:
+        """What memory knows of the tool."""
+        return self.index.get(self.call.tool)
+
+    @cached_property
+    def spec(self) -> ToolSpec | None:
+        """What the caller says of the tool."""
+        return (self.specs or {}).get(self.call.tool)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The call's arguments; empty where they could not be read."""
+        return self.call.arguments or {}
+
+    @cached_property
+    def effect(self) -> Effect:
+        """What the tool does: the caller's word, then the memory's, then the verb of its name."""
+        return self.effect_of(self.call.tool)
+
+    def effect_of(self, tool: str) -> Effect:
+        """As `effect`, of any tool."""
+        spec = (self.specs or {}).get(tool)
+        if spec is not None and spec.effect is not None:
+            return spec.effect
+        return self.index.effect(tool) or infer_effect(tool)
+
+    def parameters_of(self, tool: str) -> Mapping[str, Any] | None:
+        """The JSON Schema of a tool's arguments, if the caller gave it."""
+        spec = (self.specs or {}).get(tool)
+        return spec.parameters if spec is not None and spec.parameters else None
+
+    def offers(self, tool: str) -> bool:
+        """Whether the agent may call a tool now, as far as the caller said."""
+        return tool in self.specs if self.specs is not None else tool in self.index
+
+    @cached_property
+    def handover(self) -> str | None:
+        """A tool that hands the case to a person, if the agent has one."""
+        if self.specs is not None:
+            options = {name: f"{name} {spec.description[:200]}" for name, spec in self.specs.items()}
+        else:
+            options = {name: name for name in self.index.names}
+        for name, text in options.items():
+            if _HANDING.search(text) and _PEOPLE.search(text) and self.effect_of(name) is Effect.OTHER:
+                return name
+        return None

@@ -1,0 +1,35 @@
+"""When the gate holds a call back."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class GateSettings(BaseModel):
+    """Settings of the gate; the defaults were chosen on training tasks alone."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    min_support: int = Field(default=5, ge=1)
+    """Verified uses in which a condition held, before its violation holds a call back."""
+    min_necessity: float = Field(default=0.95, ge=0, le=1)
+    """Share of verified uses in which it held, at least."""
+    max_false_holds: float = Field(default=0.03, ge=0, le=1)
+    """Share of a tool's verified uses that all its enforced conditions together may have held back in training. The
+    conditions that catch most are taken first; their shares are added up, which bounds the joint share from above."""
+    field_min_support: int = Field(default=8, ge=1)
+    """As `min_support`, for conditions on a field's value: a value unseen in few uses may still be a right one."""
+    field_min_necessity: float = Field(default=0.98, ge=0, le=1)
+    """As `min_necessity`, for conditions on a field's value."""
+    retry_budget: int = Field(default=3, ge=1)
+    """Identical failed attempts after which the case goes to a person, if the tools have a handover."""
+    max_revisions: int = Field(default=3, ge=0)
+    """Revisions of one step after which the gate asks for no more."""
+    unsatisfiable: Literal["allow", "transfer"] = "allow"
+    """What happens to a call whose revision was tried in vain: it passes with a warning, or a person takes over."""
+    unknown_tool: Literal["block", "allow"] = "block"
+    """What happens to a write by a tool that the memory has never seen."""
+    ask_confirmation: bool = True
+    """Whether a missing confirmation of the user holds a write back."""

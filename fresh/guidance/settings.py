@@ -1,0 +1,32 @@
+"""How much guidance is given, and what the next step is chosen by."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class GuidanceSettings(BaseModel):
+    """Settings of the guidance."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    token_budget: int = Field(default=300, ge=0)
+    """Most tokens of a block, by `estimate_tokens`."""
+    max_do: int = Field(default=2, ge=0)
+    max_avoid: int = Field(default=2, ge=0)
+    max_check: int = Field(default=3, ge=0)
+    max_repair: int = Field(default=2, ge=0)
+    min_success_rate: float = Field(default=0.5, ge=0, le=1)
+    """Smoothed success rate of an action, below which it is never proposed."""
+    min_share: float = Field(default=0.1, ge=0, le=1)
+    """Score of a next tool relative to the best one, below which it is not proposed."""
+    min_error_runs: int = Field(default=2, ge=1)
+    """Runs that showed an error, before it is warned of."""
+    similar_tasks: int = Field(default=8, ge=0)
+    """Recorded tasks nearest to the request, whose good runs vote for the next tool."""
+    task_weight: float = Field(default=0.4, ge=0)
+    """Weight of what good runs of similar tasks did next."""
+    order_weight: float = Field(default=0.35, ge=0)
+    """Weight of what followed the last actions in good runs."""
+    ranker_weight: float = Field(default=0.25, ge=0)
+    """Weight of the ranker's score of the tool's actions."""

@@ -1,0 +1,189 @@
+"""A run in progress, as the gate and the guidance see it: messages become a history, tool lists become specs.
+
+Both are asked again and again about nearly the same messages, so what was parsed is kept by content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from threading import Lock
+from typing import Any, TypeVar
+
+import orjson
+
+from fresh.history import History, observed_leaves
+from fresh.traces.messages import parse_messages, parse_tool_call
+from fresh.values import is_identifier, normalise
+from graph_schema.errors import ConfigError
+from graph_schema.trajectory import ToolCall, ToolSpec
+
+_Value = TypeVar("_Value")
+_TOKEN = re.compile(r"[#$]?[A-Za-z0-9][\w.@:#/+-]*\w", re.ASCII)
+
+
+class Live:
+    """What the gate and the guidance ask of a history, each answer worked out once.
+
+    Args:
+        history: The view from the moment of the decision.
+    """
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+
+    @cached_property
+    def places(self) -> dict[tuple[str, str], list[Any]]:
+        """Distinct scalars at each ``(tool, path)`` of successful observations, newest observation first."""
+        found: dict[tuple[str, str], dict[str, Any]] = {}
+        for _, call in reversed(self.history.calls):
+            for path, value in observed_leaves(call):
+                key = normalise(value)
+                if key is not None:
+                    found.setdefault((call.tool, path), {}).setdefault(key, value)
+        return {place: list(values.values()) for place, values in found.items()}
+
+    @cached_property
+    def fields(self) -> dict[str, list[Any]]:
+        """Distinct observed scalars by the last name on their path, newest first."""
+        found: dict[str, dict[str, Any]] = {}
+        for (_, path), values in self.places.items():
+            store = found.setdefault(last_name(path), {})
+            for value in values:
+                store.setdefault(str(normalise(value)), value)
+        return {name: list(values.values()) for name, values in found.items()}
+
+    @cached_property
+    def passed(self) -> dict[str, list[Any]]:
+        """Distinct values that successful calls were given, by the parameter's name, newest first."""
+        found: dict[str, dict[str, Any]] = {}
+        for call in reversed(self.history.agent_calls):
+            if call.observation is None or call.observation.is_error:
+                continue
+            for name, value in (call.arguments or {}).items():
+                key = normalise(value)
+                if key is not None:
+                    found.setdefault(name, {}).setdefault(key, value)
+        return {name: list(values.values()) for name, values in found.items()}
+
+    @cached_property
+    def told(self) -> list[tuple[str, str, str]]:
+        """Identifiers in the user's words, newest turn first: ``(identifier, words before, words after)``."""
+        found: dict[str, tuple[str, str, str]] = {}
+        for text in reversed(self.history.user_texts()):
+            for match in _TOKEN.finditer(text):
+                token = match.group()
+                if is_identifier(token):
+                    around = (
+                        text[max(0, match.start() - 40) : match.start()],
+                        text[match.end() : match.end() + 25],
+                    )
+                    found.setdefault(token.lower(), (token, around[0].lower(), around[1].lower()))
+        return list(found.values())
+
+
+def last_name(path: str) -> str:
+    """``items[].item_id`` as ``item_id``."""
+    return path.replace("[]", "").replace("{}", "").rsplit(".", 1)[-1]
+
+
+def plain(value: Any) -> Any:
+    """A message or call as plain data: SDK objects are dumped, also those inside a message; the rest stays as it is."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json", exclude_none=True)
+    if isinstance(value, Mapping) and isinstance(value.get("tool_calls"), list):
+        return {**value, "tool_calls": [plain(call) for call in value["tool_calls"]]}
+    return value
+
+
+class LiveParser:
+    """Parses live messages and tool lists, and remembers the last few.
+
+    Args:
+        size: How many histories and tool lists are kept.
+    """
+
+    def __init__(self, size: int = 64) -> None:
+        self._size = size
+        self._lock = Lock()
+        self._histories: OrderedDict[bytes, Live] = OrderedDict()
+        self._tools: OrderedDict[bytes, dict[str, ToolSpec]] = OrderedDict()
+
+    def history(self, messages: Sequence[Any] | None) -> Live:
+        """The view from the end of the messages.
+
+        Raises:
+            ConfigError: ``messages`` is not a sequence of messages.
+        """
+        if isinstance(messages, str | bytes | Mapping) or not isinstance(messages or [], Sequence):
+            raise ConfigError(
+                "messages must be a list of chat messages, such as [{'role': 'user', 'content': '...'}]"
+            )
+        listed = [plain(message) for message in messages or ()]
+        return self._kept(self._histories, listed, lambda: Live(History.live(parse_messages(listed))))
+
+    def tools(self, tools: Sequence[Any] | None) -> dict[str, ToolSpec] | None:
+        """The caller's tools by name; None when the caller gave no list.
+
+        Raises:
+            ConfigError: ``tools`` is not a list of tool descriptions.
+        """
+        if tools is None:
+            return None
+        from fresh.traces.tools import parse_tools
+
+        listed = [plain(tool) for tool in tools]
+        return self._kept(self._tools, listed, lambda: {spec.name: spec for spec in parse_tools(listed)})
+
+    def _kept(self, store: OrderedDict[bytes, _Value], content: Any, make: Callable[[], _Value]) -> _Value:
+        try:
+            key = hashlib.blake2b(
+                orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS), digest_size=16
+            ).digest()
+        except (TypeError, ValueError):  # surrogates, foreign objects: parsed each time
+            return make()
+        with self._lock:
+            if key in store:
+                store.move_to_end(key)
+                return store[key]
+        value = make()
+        with self._lock:
+            store[key] = value
+            while len(store) > self._size:
+                store.popitem(last=False)
+        return value
+
+
+def live_call(call: Any, arguments: Any = None) -> ToolCall:
+    """A live tool call from whatever the caller holds.
+
+    Args:
+        call: An OpenAI or Anthropic call object or dictionary, a ``(name, arguments)`` pair, a `ToolCall`, or the
+            tool's name with ``arguments`` beside it.
+        arguments: An object or JSON text, with a bare name only.
+
+    Raises:
+        ConfigError: No tool name can be found in it.
+    """
+    if isinstance(call, ToolCall):
+        return call
+    if isinstance(call, str):
+        data: Any = {"name": call, "arguments": {} if arguments is None else arguments}
+    elif isinstance(call, tuple | list) and len(call) == 2:
+        data = {"name": call[0], "arguments": call[1]}
+    else:
+        data = plain(call)
+    if not isinstance(data, Mapping):
+        raise ConfigError(
+            f"a tool call must be an object with a name and arguments, not {type(call).__name__}"
+        )
+    parsed = parse_tool_call(data)
+    if not parsed.tool:
+        raise ConfigError(
+            "the tool call has no name: pass {'name': ..., 'arguments': ...} or an OpenAI tool call"
+        )
+    return parsed
