@@ -7,7 +7,7 @@ three use this one view, so that a condition means the same when it is mined and
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -78,20 +78,29 @@ class RunIndex:
     def __init__(self, turns: Sequence[Turn]) -> None:
         self.turns = tuple(turns)
         self.calls: list[tuple[int, ToolCall]] = [(i, c) for i, turn in enumerate(self.turns) for c in turn.calls]
+        self._references: dict[int, tuple[dict[str, Any], frozenset[str]]] = {}
 
     def at(self, turn: int) -> History:
         """The view from just before a turn: calls of that turn and later ones are unknown."""
         return History(self, turn)
 
     @cached_property
-    def values(self) -> dict[str, list[Sighting]]:
-        """Sightings of every scalar in successful observations, oldest first."""
-        index: dict[str, list[Sighting]] = {}
-        for turn, call in self.calls:
-            if call.status is CallStatus.OK and call.observation is not None:
-                for key, path in _keyed_leaves(call.observation.text):
-                    index.setdefault(key, []).append(Sighting(turn, call, path))
-        return index
+    def shown(self) -> list[tuple[int, ToolCall, Mapping[str, tuple[str, ...]]]]:
+        """``(turn, call, {value: paths})`` of successful observations, oldest first."""
+        return [
+            (turn, call, _paths_by_value(call.observation.text))
+            for turn, call in self.calls
+            if call.status is CallStatus.OK and call.observation is not None
+        ]
+
+    def references_in(self, data: dict[str, Any]) -> frozenset[str]:
+        """Comparable identifiers inside an object of this run's observations; worked out once for each object."""
+        known = self._references.get(id(data))
+        if known is None or known[0] is not data:
+            inside = (normalise(value) for path, value in leaves(data) if is_reference(path, value))
+            known = data, frozenset(key for key in inside if key is not None)
+            self._references[id(data)] = known
+        return known[1]
 
     @cached_property
     def objects(self) -> dict[str, list[NamedObject]]:
@@ -100,8 +109,7 @@ class RunIndex:
         for turn, call in self.calls:
             if call.status is not CallStatus.OK or call.observation is None:
                 continue
-            root = parse_observation(call.observation.text)
-            for key, found, whole in _named_objects(root, call.arguments or {}):
+            for key, found, whole in _named_objects(call.observation.text, call.arguments or {}):
                 index.setdefault(key, []).append(NamedObject(turn, call, found, whole))
         return index
 
@@ -137,19 +145,36 @@ def _text_leaves(text: str) -> list[tuple[str, Any]]:
 
 
 @lru_cache(maxsize=512)
-def _keyed_leaves(text: str) -> tuple[tuple[str, str], ...]:
-    """``(comparable value, path)`` of an observation's scalars; the same answer comes back in many runs."""
-    keyed = ((normalise(value), path) for path, value in _text_leaves(text))
-    return tuple((key, path) for key, path in keyed if key is not None)
+def _paths_by_value(text: str) -> Mapping[str, tuple[str, ...]]:
+    """Where each comparable value stands in an observation; the same answer comes back in many runs."""
+    found: dict[str, list[str]] = {}
+    for path, value in _text_leaves(text):
+        key = normalise(value)
+        if key is not None:
+            found.setdefault(key, []).append(path)
+    return {key: tuple(paths) for key, paths in found.items()}
 
 
-def _named_objects(root: Any, arguments: dict[str, Any]) -> list[tuple[str, dict[str, Any], bool]]:
+def _named_objects(text: str, arguments: dict[str, Any]) -> list[tuple[str, dict[str, Any], bool]]:
     """Pairs an identifier with the object it names, and whether the object was shown as such or only in passing.
 
     An object is named by the first identifier among its own fields, by the identifier-like key it stands under, and,
     if it is the whole answer to a look-up, by the one identifier that was looked up. Other identifiers in it name
     other things: an order's ``user_id`` does not name the order.
     """
+    found = list(_shown_objects(text))
+    root = parse_observation(text)
+    if isinstance(root, dict):
+        looked_up = [value for name, value in arguments.items() if is_reference(name, value)]
+        if len(looked_up) == 1:
+            found.append((str(normalise(looked_up[0])), root, True))
+    return found
+
+
+@lru_cache(maxsize=512)
+def _shown_objects(text: str) -> tuple[tuple[str, dict[str, Any], bool], ...]:
+    """The part of `_named_objects` that depends on the observation alone."""
+    root = parse_observation(text)
     found: list[tuple[str, dict[str, Any], bool]] = []
     stack: list[tuple[str | None, Any]] = [(None, root)]
     while stack and len(found) < _MAX_OBJECTS:
@@ -167,11 +192,7 @@ def _named_objects(root: Any, arguments: dict[str, Any]) -> list[tuple[str, dict
         for key, item in value.items():
             if isinstance(item, (dict, list)):
                 stack.append((normalise(key) if is_identifier(key) else None, item))
-    if isinstance(root, dict):
-        looked_up = [value for name, value in arguments.items() if is_reference(name, value)]
-        if len(looked_up) == 1:
-            found.append((str(normalise(looked_up[0])), root, True))
-    return found
+    return tuple(found)
 
 
 class History:
@@ -220,7 +241,14 @@ class History:
     def sightings(self, value: Any) -> list[Sighting]:
         """Where a value was seen in observations, oldest first."""
         key = normalise(value)
-        return [s for s in self.index.values.get(key or "", ()) if s.turn < self.now]
+        if key is None:
+            return []
+        return [
+            Sighting(turn, call, path)
+            for turn, call, paths in self.index.shown
+            if turn < self.now
+            for path in paths.get(key, ())
+        ]
 
     def said(self, value: Any) -> bool:
         """Whether the user has said the value, as a whole word."""

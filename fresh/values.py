@@ -37,13 +37,13 @@ def is_identifier(value: Any) -> bool:
     """
     if isinstance(value, bool) or value is None:
         return False
-    return _is_identifier(str(value))
+    text = str(value).strip()
+    return len(text) <= 80 and _is_identifier(text)
 
 
 @lru_cache(maxsize=65_536)
 def _is_identifier(text: str) -> bool:
-    text = text.strip()
-    if len(text) > 80 or _DATE.fullmatch(text) or not _IDENTIFIER.fullmatch(text):
+    if _DATE.fullmatch(text) or not _IDENTIFIER.fullmatch(text):
         return False
     if "@" in text:
         return True

@@ -16,7 +16,7 @@ from typing import Any
 from fresh.conditions import CalledBefore, Condition, Confirmed, FieldIs, Grounded, ReadBefore, Within
 from fresh.history import History
 from fresh.mining.patterns import choice
-from fresh.values import argument_leaves, is_data_key, is_reference, leaves, normalise
+from fresh.values import argument_leaves, is_data_key, is_reference, normalise
 from graph_schema.trajectory import CallStatus, ToolCall
 
 _MAX_FIELDS = 40
@@ -165,7 +165,7 @@ def _within(named: dict[str, list[Any]], history: History) -> dict[tuple[str, st
         if len(anchors) != 1 or "[]" in anchor:
             continue
         for via, found in _owners(anchors[0], history):
-            inside = {normalise(value) for path, value in leaves(found) if is_reference(path, value)}
+            inside = history.index.references_in(found)
             if len(inside) < 2:
                 continue  # only the name itself
             for argument, values in named.items():
