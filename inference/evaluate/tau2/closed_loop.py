@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inference.evaluate.tau2.environment import DISTRIBUTION, load_domain, package_version
-from inference.evaluate.tau2.executor import FaultLog, Gate
+from inference.evaluate.tau2.executor import Gate
 from inference.evaluate.tau2.passk import Estimate, pass_gain, pass_table
 from inference.evaluate.tau2.record import ScoredRun, run_tasks
+from inference.evaluate.tau2.run import FaultLog
 from inference.evaluate.tau2.settings import ErrorKind, Settings, load_settings
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ def run_closed_loop(
     for item in scored:
         outcomes.setdefault(item.run.task_id, []).append(item.succeeded)
     writes = [write for item in scored for write in item.run.writes]
-    due = [write for write in writes if write.due or (memory is None and not write.faulty)]
+    due = [write for write in writes if write.due]
     corrected = [write for write in writes if write.faulty and write.proposed]
     latencies = [latency for item in scored for latency in item.run.latencies]
     verdicts: Counter[str] = Counter()
@@ -192,7 +193,7 @@ def run_closed_loop(
         outcomes=outcomes,
         faults=_count_faults(scored),
         due_writes=len(due),
-        held_writes=sum(not write.made for write in due) if memory else 0,
+        held_writes=sum(not write.made for write in due),
         questioned_writes=sum(write.revised > 0 for write in due),
         corrected_writes=len(corrected),
         corrected_held=sum(write.revised > 0 and not write.made for write in corrected),

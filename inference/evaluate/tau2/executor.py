@@ -11,20 +11,23 @@ injected (see :mod:`.faults`), and what it does about a gate's answer follows fi
     is not: the executor believes in it.
   - ``ask_user``: says that text; the scripted user says yes.
   - ``correct_argument``: replaces that argument and no other. With one candidate it takes it; with several the one it
-    meant all along, else the first. In a list or object only the values it got wrong are replaced. With no candidates
-    it goes back to the source: it makes the omitted reads that show the value, and fills it in without the error.
+    meant all along, else the first. In a list or object only the value that is named wrong is replaced or, where none
+    is named, those it did get wrong. With no candidates it goes back to the source: it makes the omitted reads that
+    show the value, and fills it in without the error; a value that was right stays.
 * **Block**: it drops the call.
-* **Transfer**: it calls the handover tool, if the domain has it, and the run ends.
+* **Transfer**: it makes the handover call that is named, or that of the settings, and the run ends.
+
+A call that was held back was not made: neither it nor the refusal stands in the history.
 """
 
 from __future__ import annotations
 
+import inspect
 import random
 import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any, Protocol
 
 from graph_schema.trajectory import Effect
@@ -32,6 +35,7 @@ from inference.evaluate.tau2.conversation import Conversation
 from inference.evaluate.tau2.environment import Domain
 from inference.evaluate.tau2.faults import Fault, FaultMaker
 from inference.evaluate.tau2.plan import Call, Read, Step, TaskPlan, execute, shown_by
+from inference.evaluate.tau2.run import FaultLog, Result, Run, WriteLog
 from inference.evaluate.tau2.settings import ErrorKind, Settings
 from inference.evaluate.tau2.values import Knowledge, Path, Scalar, at, leaves, replaced
 
@@ -49,7 +53,10 @@ class Decision(Protocol):
 
 
 class Gate(Protocol):
-    """Anything that judges a call before it is made, a frozen memory above all."""
+    """Anything that judges a call before it is made, a frozen memory above all.
+
+    A gate that also takes ``revisions`` is told how often the call was revised already, and so can settle it at last.
+    """
 
     def gate(
         self,
@@ -59,80 +66,6 @@ class Gate(Protocol):
         tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> Decision:
         """Judges one call in the light of the messages so far."""
-
-
-class Result(StrEnum):
-    """What became of a call."""
-
-    DONE = "done"
-    REFUSED = "refused"  # by the environment
-    HELD = "held"  # by the gate, to the end
-    ENDED = "ended"  # the gate handed the run over
-
-
-@dataclass
-class FaultLog:
-    """One injected error and what became of it; kept beside the run, never in it.
-
-    Attributes:
-        step: Index of the gold write it was made at.
-        call: The erroneous call; for a repeated failed call, the one that is repeated.
-        gold: The call that was due.
-        wrong: Names of the arguments that are wrong in it.
-        message: Index of the message of its first appearance in the environment; None if the gate kept it away.
-        reached: It reached the environment as it was (a repeated call: once more after its refusal).
-        accepted: The environment took it.
-        mended: The gold call was made in the end.
-    """
-
-    kind: ErrorKind
-    step: int
-    call: Call
-    gold: Call
-    wrong: tuple[str, ...]
-    message: int | None = None
-    reached: bool = False
-    accepted: bool = False
-    mended: bool = False
-
-
-@dataclass
-class WriteLog:
-    """One gold write and what became of it.
-
-    Attributes:
-        faulty: An error was injected at it.
-        proposed: The right call was put forward, at once or after correction.
-        due: It was right and due: proposed with nothing injected, and the environment would take it.
-        revised: Times the gate answered it with anything but Allow.
-        made: The right call reached the environment.
-    """
-
-    step: int
-    faulty: bool
-    proposed: bool = False
-    due: bool = False
-    revised: int = 0
-    made: bool = False
-
-
-@dataclass
-class Run:
-    """A finished run.
-
-    Attributes:
-        latencies: Seconds of each gate decision, with whether the call was a write.
-        reads_held: Calls that write nothing and that the gate did not let through.
-    """
-
-    task_id: str
-    trial: int
-    conversation: Conversation
-    faults: list[FaultLog] = field(default_factory=list)
-    writes: list[WriteLog] = field(default_factory=list)
-    latencies: list[tuple[float, bool]] = field(default_factory=list)
-    verdicts: dict[str, int] = field(default_factory=dict)
-    reads_held: int = 0
 
 
 @dataclass
@@ -181,6 +114,7 @@ class Executor:
         self._faults = faults
         self._settings = settings
         self._gate = gate
+        self._counts_revisions = gate is not None and "revisions" in inspect.signature(gate.gate).parameters
         self._environment = domain.environment()
         self._knowledge = Knowledge()
         self._talk = Conversation(domain.policy)
@@ -242,7 +176,7 @@ class Executor:
                 fault.omitted,
                 learns=fault.kind is not ErrorKind.WRONG_OBJECT,
             )
-        elif self._gate:
+        else:
             log.due = execute(self._domain.fork(self._environment), step.write) is not None
         if not fault or fault.kind is not ErrorKind.PREMATURE_WRITE:
             self._confirm(attempt.call)
@@ -314,12 +248,12 @@ class Executor:
         for revision in range(self._settings.max_revisions + 1):
             is_gold = attempt.call.same_as(attempt.gold)
             attempt.proposed_gold |= is_gold
-            decision = self._judge(attempt.call)
+            decision = self._judge(attempt.call, revision)
             if decision is None or decision.verdict == "allow":
                 return Result.REFUSED if self._make(attempt.call)[1] else Result.DONE
             attempt.held_gold += is_gold
             if decision.verdict == "transfer":
-                self._hand_over()
+                self._hand_over(decision.todo)
                 return Result.ENDED
             if decision.verdict == "block" or revision == self._settings.max_revisions:
                 break
@@ -327,12 +261,13 @@ class Executor:
                 self._follow(item, attempt)
         return Result.HELD
 
-    def _judge(self, call: Call) -> Decision | None:
+    def _judge(self, call: Call, revision: int) -> Decision | None:
         if self._gate is None:
             return None
         proposed = self._talk.openai_call(call)
+        told: dict[str, Any] = {"revisions": revision} if self._counts_revisions else {}
         start = time.perf_counter()
-        decision = self._gate.gate(proposed, self._talk.history, tools=self._domain.tools)
+        decision = self._gate.gate(proposed, self._talk.history, tools=self._domain.tools, **told)
         seconds = time.perf_counter() - start
         self.run_log.latencies.append((seconds, self._domain.effects.get(call.tool) is Effect.WRITE))
         verdict = str(decision.verdict)
@@ -367,25 +302,45 @@ class Executor:
         name = re.split(r"[.\[]", item.argument)[0]
         if name not in attempt.call.arguments:
             return
-        doubted = {path: right for path, right in attempt.right.items() if path[0] == name}
-        if not item.candidates:
-            for path, right in doubted.items():
+        targets = _targets(item, name, attempt)
+        if item.candidates:
+            for path in targets:
+                meant = _find(attempt.gold.arguments, path)
+                attempt.fill(path, meant if meant in item.candidates else item.candidates[0])
+            return
+        for path, right in list(attempt.right.items()):
+            if any(path[: len(target)] == target for target in targets):
                 self._read_all([read for read in attempt.omitted if str(right) in read.shows])
                 attempt.fill(path, right)
-            return
-        meant = attempt.gold.arguments.get(name)
-        whole = not isinstance(meant, list | dict) or isinstance(item.candidates[0], list | dict)
-        targets: dict[Path, Any] = {(name,): meant} if whole else dict(doubted)
-        for path, value in targets.items():
-            attempt.fill(path, value if value in item.candidates else item.candidates[0])
 
-    def _hand_over(self) -> None:
+    def _hand_over(self, todo: Sequence[Any]) -> None:
+        named = next((Call(item.tool, dict(item.arguments)) for item in todo if item.kind == "call"), None)
         tool = self._settings.handover_tool
-        if tool in self._domain.required:
+        if named is None and tool in self._domain.required:
             summary = f"The request could not be completed: {self._plan.request}"
-            self._make(Call(tool, dict.fromkeys(self._domain.required[tool], summary)))
+            named = Call(tool, dict.fromkeys(self._domain.required[tool], summary))
+        if named:
+            self._make(named)
         self._talk.assistant("I am handing you over to a person who can help.")
         self._ended = True
+
+
+def _targets(item: Any, name: str, attempt: _Attempt) -> list[Path]:
+    """Where in the call a ``correct_argument`` replaces something."""
+    argument = attempt.call.arguments[name]
+    if not isinstance(argument, list | dict) or any(isinstance(value, list | dict) for value in item.candidates):
+        return [(name,)]
+    wrong = getattr(item, "value", None)
+    if wrong is not None:
+        return [(name, *path) for path, leaf in leaves(argument) if leaf == wrong]
+    return [path for path in attempt.right if path[0] == name]
+
+
+def _find(arguments: Any, path: Path) -> Any:
+    try:
+        return at(arguments, path)
+    except (KeyError, IndexError, TypeError):
+        return None
 
 
 def _words(tool: str) -> str:

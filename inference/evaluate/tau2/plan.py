@@ -18,7 +18,9 @@ from inference.evaluate.tau2.environment import Domain
 from inference.evaluate.tau2.values import (
     Knowledge,
     Scalar,
+    at,
     field_name,
+    is_date,
     is_reference,
     leaves,
     same_arguments,
@@ -28,8 +30,10 @@ if TYPE_CHECKING:
     from tau2.data_model.tasks import Task
     from tau2.environment.environment import Environment
 
-MAX_COMBINATIONS = 48
-"""Most argument combinations tried per read tool when looking for the read that shows a value."""
+MAX_POOL = 6
+"""Values tried per parameter, the newest first, when looking for the read that shows a value."""
+MAX_COMBINATIONS = 60
+"""Argument combinations tried per read tool in one look, the newest values first."""
 MAX_CHAIN = 3
 """Longest chain of reads (an order, its buyer, ...) followed to ground one value."""
 
@@ -115,17 +119,24 @@ class _Planner:
         """The reads a careful agent makes for this write, beyond those it has made already."""
         found: list[Read] = []
         for path, leaf in leaves(write.arguments):
-            if is_reference(leaf) and not self.knowledge.knows(leaf):
-                found += self._reveal(leaf)
+            name = field_name(path)
             for tool in self._read_tools():
-                if self.domain.required[tool] == (field_name(path),):  # the write names this very object
-                    read = self.look_up(Call(tool, {field_name(path): leaf}))
-                    found += [read] if read else []
-        self.knowledge.name(write.arguments)
-        for _, leaf in leaves(write.arguments):
-            if is_reference(leaf) and not self.knowledge.knows(leaf):
+                if self.domain.required[tool] != (name,):
+                    continue
+                if self._is_open(leaf):
+                    found += self._reveal(leaf)
+                read = self.look_up(Call(tool, {name: leaf}))  # the write names this very object
+                found += [read] if read else []
+        for path, leaf in leaves(write.arguments):
+            if self._is_open(leaf):
+                self.knowledge.name(write.arguments)
+                self.knowledge.name(at(write.arguments, path[:-1]))  # what stands beside it is the best to ask with
                 found += self._reveal(leaf)
         return found
+
+    def _is_open(self, leaf: Scalar) -> bool:
+        """Whether a value has to be looked up: it names something, and nobody has said or seen it."""
+        return is_reference(leaf) and not is_date(leaf) and not self.knowledge.knows(leaf)
 
     def _reveal(self, leaf: Scalar) -> list[Read]:
         """The shortest chain of reads found that shows a value; empty if none does."""
@@ -148,7 +159,7 @@ class _Planner:
         """The call, preceded by reads that show what it asks with and nobody has said."""
         chain: list[Read] = []
         for _, leaf in leaves(call.arguments):
-            if is_reference(leaf) and not self.knowledge.knows(leaf):
+            if self._is_open(leaf):
                 chain += self._reveal(leaf)
         read = self.look_up(call)
         return [*chain, read] if read else chain
@@ -157,20 +168,30 @@ class _Planner:
         """Reads that can be made from what the scout knows and that do not ask with the wanted value itself."""
         for tool in self._read_tools():
             names = self.domain.required[tool]
-            pools = [
-                [value for value in scout.by_name.get(name, ()) if not is_reference(value) or scout.knows(value)]
-                for name in names
-            ]
-            for values in itertools.islice(itertools.product(*pools), MAX_COMBINATIONS):
+            for values in _newest_first([self._pool(scout, name) for name in names]):
                 call = Call(tool, dict(zip(names, values, strict=True)))
                 if wanted not in values and str(call) not in tried:
                     tried.add(str(call))
                     yield call
 
+    def _pool(self, scout: Knowledge, name: str) -> list[Scalar]:
+        """Values filed under a name, the newest first; a reference that nobody has said or seen cannot be asked with."""
+        newest = reversed(scout.by_name.get(name, ()))
+        known = (value for value in newest if not is_reference(value) or scout.knows(value) or is_date(value))
+        return list(itertools.islice(known, MAX_POOL))
+
     def _read_tools(self) -> list[str]:
         """Read tools that take an argument, those with the fewest first."""
         reads = [t for t, e in self.domain.effects.items() if e is Effect.READ and self.domain.required[t]]
         return sorted(reads, key=lambda tool: (len(self.domain.required[tool]), tool))
+
+
+def _newest_first(pools: list[list[Scalar]]) -> list[tuple[Scalar, ...]]:
+    """Combinations of distinct values, one from each pool, by the sum of their ranks."""
+    ranked = itertools.product(*(list(enumerate(pool)) for pool in pools))
+    ordered = sorted(ranked, key=lambda combination: sum(rank for rank, _ in combination))
+    distinct = (tuple(value for _, value in combination) for combination in ordered)
+    return list(itertools.islice((c for c in distinct if len(set(c)) == len(c)), MAX_COMBINATIONS))
 
 
 def execute(environment: Environment, call: Call) -> str | None:

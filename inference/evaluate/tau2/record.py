@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 from graph_schema.errors import ConfigError
 from inference.evaluate.tau2.conversation import START
 from inference.evaluate.tau2.environment import DISTRIBUTION, Domain, load_domain, package_version
-from inference.evaluate.tau2.executor import Executor, FaultLog, Gate, Run
+from inference.evaluate.tau2.executor import Executor, Gate
 from inference.evaluate.tau2.faults import FaultMaker
 from inference.evaluate.tau2.plan import TaskPlan, plan_task
+from inference.evaluate.tau2.run import FaultLog, Run
 from inference.evaluate.tau2.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from rich.console import Console
-
     from tau2.data_model.simulation import RewardInfo
     from tau2.data_model.tasks import Task
 
@@ -101,7 +101,7 @@ def run_tasks(
     for task, trial in track(
         jobs, description=label or f"{domain.name} {split}", console=console or Console(stderr=True)
     ):
-        plan = plans.setdefault(task.id, plans.get(task.id) or plan_task(domain, task))
+        plan = plans.get(task.id) or plans.setdefault(task.id, plan_task(domain, task))
         run = Executor(domain, plan, faults, settings, trial, gate).run()
         scored.append(ScoredRun(plan, run, domain.evaluate(task, run.conversation.messages)))
     return scored

@@ -69,7 +69,7 @@ class Knowledge:
 
     Attributes:
         seen: Every scalar of the observations, dict keys included, as text.
-        by_name: Values by field name, in the order they were first seen.
+        by_name: Values by field name, the newest last.
     """
 
     seen: set[str] = field(default_factory=set)
@@ -98,8 +98,10 @@ class Knowledge:
         for path, leaf in leaves(value):
             name = field_name(path)
             for alias in (name, f"{name}_id"):
-                if leaf not in self.by_name[alias]:
-                    self.by_name[alias].append(leaf)
+                values = self.by_name[alias]
+                if leaf in values:
+                    values.remove(leaf)
+                values.append(leaf)
 
     def knows(self, leaf: Scalar) -> bool:
         """Whether a value was observed, or said by the user as a word of its own."""
@@ -191,6 +193,11 @@ def _kinds(value: Any, kind: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...],
 def is_reference(value: Scalar) -> bool:
     """Whether a value looks as if it names one thing: a text of one word that holds a digit."""
     return isinstance(value, str) and " " not in value and bool(_DIGIT.search(value)) and len(value) > 3
+
+
+def is_date(value: Scalar) -> bool:
+    """Whether a value is a date, which users say in words."""
+    return bool(re.fullmatch(r"\d{4}-\d{2}-\d{2}", str(value)))
 
 
 def same_arguments(first: dict[str, Any], second: dict[str, Any]) -> bool:
