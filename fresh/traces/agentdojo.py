@@ -45,7 +45,11 @@ def read(record: Any, place: Place) -> Trajectory:
         agent=text_or_none(record.get("pipeline_name")),
         feedback=_feedback(record),
         tools=_tools(permissions) if permissions else None,
-        identity=[record.get("attack_type"), record.get("injection_task_id"), record.get("evaluation_timestamp")],
+        identity=[
+            record.get("attack_type"),
+            record.get("injection_task_id"),
+            record.get("evaluation_timestamp"),
+        ],
     )
 
 

@@ -11,7 +11,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from fresh.traces.messages import Conversation
-from fresh.traces.record import Place, build, gold_actions, mapping, number, objects, outcome_of, text_or_none, whole
+from fresh.traces.record import (
+    Place,
+    build,
+    gold_actions,
+    mapping,
+    number,
+    objects,
+    outcome_of,
+    text_or_none,
+    whole,
+)
 from fresh.traces.tools import parse_tools
 from graph_schema.trajectory import Feedback, Outcome, Trajectory
 

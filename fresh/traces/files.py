@@ -199,6 +199,8 @@ class SurrogateFilter:
 
     def read(self, size: int = -1) -> bytes:
         """Returns about ``size`` bytes; an escape is never cut in two."""
+        if size == 0:  # how ijson asks whether a stream gives bytes or text
+            return b""
         while True:
             chunk = self._stream.read(max(size, _HEAD) if size >= 0 else -1)
             data = self._pending + chunk

@@ -59,7 +59,9 @@ class _Turn:
 
     __slots__ = ("calls", "role", "text", "time", "tokens")
 
-    def __init__(self, role: Role, text: str, calls: list[_Call], time: float | None, tokens: int | None) -> None:
+    def __init__(
+        self, role: Role, text: str, calls: list[_Call], time: float | None, tokens: int | None
+    ) -> None:
         self.role = role
         self.text = text
         self.calls = calls
@@ -227,7 +229,11 @@ class Conversation:
     def _add_result(self, message: Mapping[str, Any], text: str) -> None:
         error = message.get("error", message.get("is_error"))
         if isinstance(error, str) and error:
-            text = f"{text}\n{error}" if text.strip() and error not in text else (text if text.strip() else error)
+            text = (
+                f"{text}\n{error}"
+                if text.strip() and error not in text
+                else (text if text.strip() else error)
+            )
         elif isinstance(error, Mapping):
             text = text if text.strip() else content_text(error.get("message", dumps(error)))
         text = scrub(text, self._note)
@@ -248,7 +254,9 @@ class Conversation:
     def _call_answered_by(self, message: Mapping[str, Any]) -> _Call | None:
         if not self._rounds:
             return None
-        recorded_id = _text_or_none(message.get("tool_call_id") or message.get("tool_use_id") or message.get("id"))
+        recorded_id = _text_or_none(
+            message.get("tool_call_id") or message.get("tool_use_id") or message.get("id")
+        )
         latest = self._rounds[-1].calls
         waiting = [call for call in latest if call.observation is None]
         if recorded_id:
@@ -359,7 +367,9 @@ def _part_text(part: Any) -> str:
     for key in ("text", "content", "refusal"):
         if isinstance(part.get(key), str):
             return str(part[key])
-    return f"[{kind}]" if isinstance(kind, str) and kind != "text" else ("" if kind == "text" else dumps(part))
+    return (
+        f"[{kind}]" if isinstance(kind, str) and kind != "text" else ("" if kind == "text" else dumps(part))
+    )
 
 
 def _tokens(usage: Any) -> int | None:
@@ -368,7 +378,9 @@ def _tokens(usage: Any) -> int | None:
     total = usage.get("total_tokens")
     if isinstance(total, int):
         return total
-    parts = [usage.get(key) for key in ("prompt_tokens", "completion_tokens", "input_tokens", "output_tokens")]
+    parts = [
+        usage.get(key) for key in ("prompt_tokens", "completion_tokens", "input_tokens", "output_tokens")
+    ]
     numbers = [part for part in parts if isinstance(part, int)]
     return sum(numbers) if numbers else None
 

@@ -122,7 +122,9 @@ class TraceReader:
         if report.skipped:
             more = f" (and {len(report.skipped) - 1} more)" if len(report.skipped) > 1 else ""
             raise TraceError(f"nothing could be read from {where}: {report.skipped[0]}{more}")
-        raise TraceError(f"no runs of a known format in {where}; --format names one where the content does not show it")
+        raise TraceError(
+            f"no runs of a known format in {where}; --format names one where the content does not show it"
+        )
 
 
 def read_paths(
@@ -301,8 +303,10 @@ class FileReader:
             yield run
 
     def _read_record(self, record: Record, reader: Format | None, place: Place) -> Trajectory | None:
-        reader = reader or self._format_of(record.value) or (
-            get_format(self._options.format) if self._options.format else None
+        reader = (
+            reader
+            or self._format_of(record.value)
+            or (get_format(self._options.format) if self._options.format else None)
         )
         if reader is None:
             self._skip_record(record, "not a run of a known format")
@@ -375,5 +379,3 @@ def _label_fits(label: Any, record: Any) -> bool:
 def _read_whole_file(found: Found, options: Options) -> tuple[list[Trajectory], ReadReport]:
     report = ReadReport()
     return list(FileReader(found, options, report)), report
-
-

@@ -105,5 +105,7 @@ def _messages(text: str) -> tuple[str, list[dict[str, Any]]]:
 
 def _call(body: str, number: str) -> dict[str, Any]:
     action = _ACTION.match(body)
-    name, argument = (action.group(1), {"text": action.group(2)}) if action else (body.split("[")[0].strip(), body)
+    name, argument = (
+        (action.group(1), {"text": action.group(2)}) if action else (body.split("[")[0].strip(), body)
+    )
     return {"tool_calls": [{"id": number, "name": name, "arguments": argument}]}

@@ -24,7 +24,7 @@ _YAML_ALIAS = re.compile(r"(?:^|[\s\[,{:-])[&*][A-Za-z]")
 
 _ERROR_START = re.compile(
     r"""\s*(?:
-        \[?(?:tool|call|api|http|execution|runtime)?[\s_-]?error\b(?!\s+(?:rate|log|code|free|budget)s?\b)
+        \[?(?:tool|call|api|http|execution|runtime)?[\s_-]?error\b(?![\s-]+(?:rate|log|code|free|budget)s?\b)
       | (?:an?\s)(?:\w+\s)?(?:error|exception)\s(?:has\s)?occur
       | \w*(?:Error|Exception)\b\s*[:(]
       | traceback\s\(most\srecent
@@ -45,7 +45,9 @@ _ERROR_WITHIN = re.compile(
     re.IGNORECASE,
 )
 _SHORT = 160
-_TRUNCATED = re.compile(r"(?:[\[(<]|\.\.\.|…)\s*(?:output |text |content |\d[\d,]* \w+ )?truncated\b", re.IGNORECASE)
+_TRUNCATED = re.compile(
+    r"(?:[\[(<]|\.\.\.|…)\s*(?:output |text |content |\d[\d,]* \w+ )?truncated\b", re.IGNORECASE
+)
 
 
 class _PlainLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]

@@ -85,7 +85,9 @@ def parse_tools(tools: Iterable[Mapping[str, Any]]) -> tuple[ToolSpec, ...]:
             (``read``, ``write``, ``other``) or from the annotations ``readOnlyHint`` and ``destructiveHint``, which may
             stand beside or inside the function. Items without a name are passed over.
     """
-    return tuple(spec for tool in tools if isinstance(tool, Mapping) and (spec := _parse_tool(tool)) is not None)
+    return tuple(
+        spec for tool in tools if isinstance(tool, Mapping) and (spec := _parse_tool(tool)) is not None
+    )
 
 
 def load_tools_file(path: Path | str) -> tuple[ToolSpec, ...]:
