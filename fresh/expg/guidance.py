@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, field_validator
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+
+from graph_schema.errors import ConfigError, MemoryFileError
+
+FORMAT_VERSION = 1
 BEST_PRACTICE_WORDS = 200
 """Most words of best practices (arXiv 2608.03403)."""
 
@@ -72,6 +80,44 @@ class ToolGuidance(_Plain):
     mean_tokens: float | None = None
     stable: bool = False
     constraint: Constraint | None = None
+
+
+def save_guidance(path: Path | str, guidance: Mapping[str, ToolGuidance]) -> None:
+    """Writes guidance as JSON, tools in alphabetical order; an old file stays until the new one is whole."""
+    target = Path(path)
+    tools = {name: guidance[name].model_dump(mode="json") for name in sorted(guidance)}
+    text = json.dumps({"format": "fresh-guidance", "version": FORMAT_VERSION, "tools": tools}, indent=2)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text + "\n", encoding="utf-8")
+        temporary.replace(target)
+    except OSError as error:
+        raise ConfigError(f"cannot write {target}: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load_guidance(path: Path | str) -> dict[str, ToolGuidance]:
+    """Reads what :func:`save_guidance` wrote.
+
+    Raises:
+        MemoryFileError: The file is missing, damaged, something else, or of a newer format.
+    """
+    try:
+        record = json.loads(Path(path).read_text(encoding="utf-8"))
+        version = record["version"] if record["format"] == "fresh-guidance" else None
+        if isinstance(version, int) and version > FORMAT_VERSION:
+            raise MemoryFileError(
+                f"{path} has format {version}, this version reads up to {FORMAT_VERSION}: upgrade fresh-memory"
+            )
+        if version is not None:
+            return {name: ToolGuidance.model_validate(value) for name, value in record["tools"].items()}
+    except OSError as error:
+        raise MemoryFileError(f"cannot read {path}: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, ValidationError):
+        pass
+    raise MemoryFileError(f"{path} is no guidance file: write one with 'fresh expg distil STORE -o FILE'")
 
 
 def shorten(text: str, words: int = BEST_PRACTICE_WORDS) -> str:

@@ -5,12 +5,14 @@ Built once per run, in one pass; each question about a value afterwards is a few
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from fresh.expg.experience import canonical
 from fresh.expg.observed import is_identifier, leaves, number_text, value_words, vocabulary
 from graph_schema.trajectory import Role, ToolSpec, Trajectory
 
+_JOINT = re.compile(r"[_/-]+")
 _ORDER = ("request", "user", "result", "policy", "schema")
 
 
@@ -93,8 +95,11 @@ class History:
         return seen is None or seen[0] > turn
 
     def used_after(self, word: str, turn: int) -> bool:
-        """The agent wrote the word in a later message or call."""
-        return self._used.get(word, -1) > turn
+        """The agent wrote the word in a later message or call, ``basic_economy`` also as two words."""
+        if self._used.get(word, -1) > turn:
+            return True
+        parts = _JOINT.split(word)
+        return len(parts) > 1 and all(len(part) > 2 and self._used.get(part, -1) > turn for part in parts)
 
     def speaks_after(self, turn: int) -> bool:
         """The agent does anything after ``turn``."""

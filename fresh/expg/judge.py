@@ -25,6 +25,7 @@ Progress = Callable[[int, int, Usage], None]
 
 _EXPLANATION_CHARACTERS = 600
 _MAX_LINES = 8
+_LINE_CHARACTERS = 400
 Reply = TypeVar("Reply", bound=BaseModel)
 
 
@@ -117,12 +118,16 @@ class LLMSummariser:
         asker = _asker(self.endpoint, "summarise")
         key = digest(prompt)
         answers = _answers(self.endpoint, self.cache, asker, {key: prompt}, Summary, self._progress)
-        said, clean = answers[key], evidence.scrubber.clean
+        said = answers[key]
+
+        def clean(text: str) -> str:
+            return evidence.scrubber.clean(text)[:_LINE_CHARACTERS]
+
         return Advice(
             core_function=clean(said.core_function),
             success_patterns=tuple(map(clean, said.success_patterns[:_MAX_LINES])),
             common_issues=tuple(map(clean, said.common_issues[:_MAX_LINES])),
-            best_practices=clean(said.best_practices),
+            best_practices=evidence.scrubber.clean(said.best_practices),
         )
 
 
