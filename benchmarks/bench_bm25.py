@@ -20,6 +20,7 @@ from fresh.retrieval.bm25 import BM25Index, tokenize
 QUERY_LENGTHS = (12, 200)
 WORDS_TIMES_DOCUMENTS = 3_600_000
 """Of one turn."""
+MOST_QUERIES = 30
 DOCUMENT_LENGTH = 30
 WORDS = 50_000
 EXPONENT = 1.07
@@ -44,7 +45,7 @@ def measure(documents: int, rounds: int) -> list[list[str]]:
 
     rows = []
     for length in QUERY_LENGTHS:
-        per_turn = max(1, WORDS_TIMES_DOCUMENTS // (documents * length))
+        per_turn = min(MOST_QUERIES, max(1, WORDS_TIMES_DOCUMENTS // (documents * length)))
         queries = zipf_texts(rng, per_turn, length)
         for query in queries:
             expected = reference.get_scores(tokenize(query))
