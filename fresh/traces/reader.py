@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fresh.traces import files, tau2, tau_bench
 from fresh.traces.chat import is_message
@@ -19,6 +18,9 @@ from fresh.traces.report import ReadReport, Skipped
 from fresh.traces.walk import Found, find_files
 from graph_schema.errors import TraceError
 from graph_schema.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _OBJECT_KEYS = frozenset({"simulations", "messages", "conversations", "traj", "history", "simulation"})
 _PEEK = 50
@@ -90,6 +92,8 @@ class TraceReader:
         self._check_anything_read(len(found))
 
     def _read_in_parallel(self, found: Sequence[Found]) -> Iterator[Trajectory]:
+        from concurrent.futures import ProcessPoolExecutor  # brings multiprocessing: only where it is used
+
         with ProcessPoolExecutor(min(self._workers, len(found))) as pool:
             waiting: deque[Future[tuple[list[Trajectory], ReadReport]]] = deque()
             rest = iter(found)
