@@ -31,8 +31,9 @@ $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=/path/to/python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
 	@rm -f $(VENV)/.installed-*
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH_ARGS) '$(TORCH)'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)' -e '.[$(EXTRAS)]'
+	@echo 'Installing into $(VENV); this takes some minutes, once.'
+	$(BIN)/python -m pip install --disable-pip-version-check $(TORCH_ARGS) '$(TORCH)'
+	$(BIN)/python -m pip install --disable-pip-version-check '$(TORCH)' -e '.[$(EXTRAS)]'
 	@touch $@
 
 demo: $(STAMP)

@@ -195,9 +195,9 @@ def guide(
     as_json: AsJson = False,
 ) -> None:
     """Print guidance for the next step of a conversation."""
+    history, listed = _conversation(messages, tools)
     from inference.memory import load
 
-    history, listed = _conversation(messages, tools)
     guidance = load(memory).guide(history, tools=listed)
     if as_json:
         _print_json(_plain(guidance))
@@ -214,10 +214,11 @@ def gate(
     as_json: AsJson = False,
 ) -> None:
     """Decide on a proposed tool call: Allow, Revise, Block or Transfer."""
+    history, listed = _conversation(messages, tools)
+    proposed = _read_json(call, "tool call")
     from inference.memory import load
 
-    history, listed = _conversation(messages, tools)
-    decision = load(memory).gate(_read_json(call, "tool call"), history, tools=listed)
+    decision = load(memory).gate(proposed, history, tools=listed)
     if as_json:
         _print_json(_plain(decision))
         return
