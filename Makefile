@@ -16,6 +16,10 @@ BIN := $(VENV)/bin
 HASH := $(shell (cat pyproject.toml; echo '$(TORCH) $(TORCH_ARGS) $(EXTRAS)') | cksum | cut -d' ' -f1)
 STAMP := $(VENV)/.installed-$(HASH)
 
+# Where Python comes without its venv module (Debian packs it apart), virtualenv makes the environment.
+WITHOUT_VENV = { $(PYTHON) -m pip install --quiet --target .venv-maker virtualenv && \
+	PYTHONPATH=.venv-maker $(PYTHON) -m virtualenv --quiet --clear $(VENV) && rm -rf .venv-maker; }
+
 # One thread a process: two test processes on two cores would otherwise wait for each other at every barrier.
 export OMP_NUM_THREADS ?= 1
 export HF_HUB_OFFLINE ?= 1
@@ -29,7 +33,7 @@ install: $(STAMP)
 
 $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=/path/to/python3.11")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || $(WITHOUT_VENV)
 	@rm -f $(VENV)/.installed-*
 	@echo 'Installing into $(VENV); this takes some minutes, once.'
 	$(BIN)/python -m pip install --disable-pip-version-check $(TORCH_ARGS) '$(TORCH)'
