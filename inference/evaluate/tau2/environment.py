@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from graph_schema.errors import ConfigError, MissingExtraError
 from graph_schema.trajectory import Effect
+from inference.evaluate.tau2.values import ValueIndex, leaves
 
 if TYPE_CHECKING:
     from tau2.data_model.message import Message
@@ -167,6 +168,18 @@ class Domain:
         }
 
     @cached_property
+    def vocabulary(self) -> dict[str, frozenset[str]]:
+        """What a user's words can mean: the texts of database fields named like a parameter of a read tool."""
+        words: dict[str, set[str]] = {
+            name: set() for tool, names in self.required.items() if self.effects[tool] is Effect.READ for name in names
+        }
+        for records in self.records.values():
+            for path, leaf in leaves(records):
+                if path[-1] in words and isinstance(leaf, str):
+                    words[str(path[-1])].add(leaf)
+        return {name: frozenset(texts) for name, texts in words.items()}
+
+    @cached_property
     def records(self) -> dict[str, dict[str, JsonObject]]:
         """The initial database as plain data: collection, key, record."""
         return {
@@ -174,6 +187,11 @@ class Domain:
             for name, records in self._pristine.tools.db
             if isinstance(records, dict)
         }
+
+    @cached_property
+    def index(self) -> ValueIndex:
+        """The initial database's values by kind."""
+        return ValueIndex(self.records)
 
     def evaluate(self, task: Task, messages: list[Message]) -> RewardInfo:
         """Scores a finished run by the package's own evaluators, those that need no language model.

@@ -11,7 +11,6 @@ import random
 import string
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from inference.evaluate.tau2.environment import Domain
@@ -21,7 +20,6 @@ from inference.evaluate.tau2.values import (
     Knowledge,
     Path,
     Scalar,
-    ValueIndex,
     field_name,
     first_new,
     is_reference,
@@ -63,10 +61,6 @@ class FaultMaker:
     def __init__(self, domain: Domain, settings: Settings) -> None:
         self._domain = domain
         self._settings = settings
-
-    @cached_property
-    def _index(self) -> ValueIndex:
-        return ValueIndex(self._domain.records)
 
     def draw(self, rng: random.Random) -> ErrorKind | None:
         """Draws the kind of error to make at a write; None for none. Takes one number from ``rng`` whatever comes."""
@@ -162,14 +156,14 @@ class FaultMaker:
         return after_wrong.get_db_hash() != after_right.get_db_hash()
 
     def _guess(self, value: str, name: str, rng: random.Random) -> str | None:
-        others = self._index.others(value, name)
+        others = self._domain.index.others(value, name)
         if is_reference(value) and (not others or rng.random() < self._settings.made_up_share):
             return made_up(value, rng)
         return rng.choice(others) if others else None
 
     def _others(self, value: str, name: str, knowledge: Knowledge, rng: random.Random) -> list[str]:
-        others = self._index.others(value, name, knowledge.seen)
-        seen = [other for other in others if self._index.is_seen(other, knowledge.seen)]
+        others = self._domain.index.others(value, name, knowledge.seen)
+        seen = [other for other in others if self._domain.index.is_seen(other, knowledge.seen)]
         unseen = [other for other in others if other not in knowledge.seen]
         pools = [seen, unseen] if rng.random() < self._settings.seen_share else [unseen, seen]
         chosen = pools[0] or pools[1]

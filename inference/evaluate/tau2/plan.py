@@ -175,7 +175,7 @@ class _Planner:
                     yield call
 
     def _pool(self, scout: Knowledge, name: str) -> list[Scalar]:
-        """Values filed under a name, the newest first; a reference that nobody has said or seen cannot be asked with."""
+        """Values filed under a name, the newest first, without references that nobody has said or seen."""
         newest = reversed(scout.by_name.get(name, ()))
         known = (value for value in newest if not is_reference(value) or scout.knows(value) or is_date(value))
         return list(itertools.islice(known, MAX_POOL))
@@ -212,6 +212,9 @@ def plan_task(domain: Domain, task: Task) -> TaskPlan:
     request, details = speech(task)
     knowledge = Knowledge()
     knowledge.tell(f"{request} {details}")
+    for name, words in domain.vocabulary.items():
+        spoken = re.findall(r"[\w#-]+", f"{request} {details}")
+        knowledge.name({name: [word for word in spoken if word in words]})
     planner = _Planner(domain, domain.environment(), knowledge)
     steps: list[Step] = []
     waiting: list[Read] = []
