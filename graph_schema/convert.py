@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def to_hetero_data(graph: ExperienceGraph) -> HeteroData:
     """Converts to `HeteroData`.
 
-    Every node type has ``num_nodes`` and ``text``; each feature of the graph becomes an attribute of the same name,
-    float32 [N_t, d]. Every edge type has ``edge_index`` int64 [2, E_r] in positions within the types, and
+    Every node type has ``num_nodes`` and ``text``; each feature of the graph becomes ``x_<name>``, float32
+    [N_t, d]. Every edge type has ``edge_index`` int64 [2, E_r] in positions within the types, and
     ``edge_count`` int64 [E_r]; types without nodes or edges are present and empty.
     """
     import numpy as np
@@ -31,7 +31,7 @@ def to_hetero_data(graph: ExperienceGraph) -> HeteroData:
         store.num_nodes = len(block)
         store.text = graph.texts[block.start : block.stop]
         for name, values in graph.features.items():
-            store[name] = torch.from_numpy(values[block.start : block.stop].astype(np.float32))
+            store[f"x_{name}"] = torch.from_numpy(values[block.start : block.stop].astype(np.float32))
     for edge in EDGE_TYPES:
         index, count = graph.edges_of(edge.relation)
         starts = np.array([[graph.indices(edge.source).start], [graph.indices(edge.target).start]])
@@ -47,7 +47,7 @@ def to_networkx(graph: ExperienceGraph) -> networkx.MultiDiGraph:
 
     import networkx
 
-    result = networkx.MultiDiGraph()
+    result: networkx.MultiDiGraph[str] = networkx.MultiDiGraph()
     ids = []
     for node in graph.nodes():
         ids.append(node.id)

@@ -329,7 +329,7 @@ class ExperienceGraph:
         builder = GraphBuilder()
         builder.add_graph(self)
         builder.add_graph(other)
-        return builder.build(settings={"merged": [self.settings, other.settings]})
+        return builder.build(settings=_merged_settings([self.settings, other.settings]))
 
     def save(self, path: str | Path) -> None:
         """Writes the graph as a folder (see `graph_schema.storage`)."""
@@ -409,12 +409,20 @@ class GraphBuilder:
     def add_node(
         self, node_type: NodeType, key: str, *, text: str, tool: str = "", data: Mapping[str, Any] | None = None
     ) -> int:
-        """Registers a node; the same type and key again returns the same handle."""
-        identity = (node_type, key)
-        if identity not in self._nodes:
-            self._nodes[identity] = len(self._drafts)
+        """Registers a node; the same type and key again returns the same handle.
+
+        Where two additions say different things of one node, the one that sorts last stands, whichever came first.
+        """
+        handle = self._nodes.setdefault((node_type, key), len(self._drafts))
+        if handle == len(self._drafts):
             self._drafts.append(_NodeDraft(node_type, key, text, tool, dict(data or {})))
-        return self._nodes[identity]
+            return handle
+        draft = self._drafts[handle]
+        if (text, tool, data or {}) != (draft.text, draft.tool, draft.data):
+            draft.text, draft.tool, draft.data = max(
+                (draft.text, draft.tool, draft.data), (text, tool, dict(data or {})), key=_draft_order
+            )
+        return handle
 
     def count(self, node: int, run: int, **counts: int) -> None:
         """Adds to what a run showed of a node; keyword names are those of `COUNTS`."""
@@ -499,6 +507,27 @@ class GraphBuilder:
             rows.append((*triple, sum(seen.values())))
             provenance += [(position, run_position[run], count) for run, count in sorted(seen.items())]
         return rows, sorted(provenance)
+
+
+def _draft_order(content: tuple[str, str, dict[str, Any]]) -> tuple[str, str, bytes]:
+    text, tool, data = content
+    return text, tool, orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
+
+
+def _merged_settings(settings: list[dict[str, Any]]) -> dict[str, Any]:
+    """Tables of words, such as the effect of each tool, of both; the rest is kept apart under ``merged``."""
+    apart: list[dict[str, Any]] = []
+    for one in settings:
+        for part in one.get("merged", [one]):
+            if part not in apart:
+                apart.append(part)
+    apart.sort(key=lambda part: orjson.dumps(part, option=orjson.OPT_SORT_KEYS))
+    united: dict[str, Any] = {}
+    for part in apart:
+        for name, value in part.items():
+            if isinstance(value, dict) and value and all(isinstance(word, str) for word in value.values()):
+                united[name] = united.get(name, {}) | value
+    return united | {"merged": apart}
 
 
 def _table(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:

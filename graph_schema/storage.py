@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,21 +39,24 @@ def write_folder(path: Path, writers: Mapping[str, Writer], manifest: Mapping[st
         manifest: Plain JSON values to store beside the file hashes.
 
     Raises:
-        MemoryFileError: ``path`` is a file, holds something that is no memory, or another process is writing it.
+        MemoryFileError: ``path`` is a file, holds something that is no memory, cannot be written, or another process is
+            writing it.
     """
     if path.exists() and not path.is_dir():
         raise MemoryFileError(f"{path} is a file; name a folder for the memory")
     if path.is_dir() and any(path.iterdir()) and not (path / MANIFEST).exists() and not (path / LOCK).exists():
         raise MemoryFileError(f"{path} is not empty and not a memory; name another folder")
     made = not path.exists()
-    path.mkdir(parents=True, exist_ok=True)
-    _lock(path)
     try:
-        _publish(path, writers, manifest)
+        path.mkdir(parents=True, exist_ok=True)
+        with _locked(path):
+            _publish(path, writers, manifest)
+    except OSError as error:
+        raise MemoryFileError(f"cannot write a memory at {path}: {error}") from None
     finally:
-        (path / LOCK).unlink(missing_ok=True)
-        if made and not (path / MANIFEST).exists():
-            path.rmdir()
+        if made:
+            with suppress(OSError):  # not empty: the memory is there, or another process is writing one
+                path.rmdir()
 
 
 def _publish(path: Path, writers: Mapping[str, Writer], manifest: Mapping[str, Any]) -> None:
@@ -91,49 +95,53 @@ def _named_files(manifest: Path) -> set[str]:
 
 
 def _remove_others(path: Path, keep: set[str], names: Iterable[str]) -> None:
-    """Removes files of older saves; only names this module could have written."""
-    for name in names:
+    """Removes files of older saves and of writers that died; only names this module could have written."""
+    for name in (*names, MANIFEST):
         stem, suffix = name.rsplit(".", 1)
-        for file in path.glob(f"{stem}.????????????.{suffix}"):
+        for file in (*path.glob(f"{stem}.????????????.{suffix}"), *path.glob(f".????????????.{name}")):
             if file.name not in keep:
                 file.unlink(missing_ok=True)
 
 
-def _lock(path: Path) -> None:
-    """One writer at a time; a lock left by a dead process is taken over."""
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One writer at a time. The lock goes with the process that holds it, so a dead writer blocks nobody."""
+    import fcntl
+
     lock = path / LOCK
-    for _ in range(2):
+    while True:
+        descriptor = os.open(lock, os.O_CREAT | os.O_RDWR)
         try:
-            descriptor = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-        except FileExistsError:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
             owner = _owner(lock)
-            if owner is not None and _alive(owner):
-                raise MemoryFileError(
-                    f"process {owner} is writing {path}; wait for it, or name another folder"
-                ) from None
-            lock.unlink(missing_ok=True)
-            continue
-        with os.fdopen(descriptor, "w") as file:
-            file.write(str(os.getpid()))
-        return
-    raise MemoryFileError(f"{path} is being written by another process; wait for it, or name another folder")
-
-
-def _owner(lock: Path) -> int | None:
+            raise MemoryFileError(f"{owner} is writing {path}; wait for it, or name another folder") from None
+        if _is_file(lock, descriptor):
+            break
+        os.close(descriptor)  # the last writer removed the file between our opening and our locking it
     try:
-        return int(lock.read_text())
-    except (OSError, ValueError):
-        return None
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, str(os.getpid()).encode())
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        os.close(descriptor)
 
 
-def _alive(pid: int) -> bool:
+def _is_file(path: Path, descriptor: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
         return False
-    except PermissionError:
-        return True
-    return True
+
+
+def _owner(lock: Path) -> str:
+    """Who holds a lock, for a message."""
+    try:
+        return f"process {int(lock.read_text())}"
+    except (OSError, ValueError):
+        return "another process"
 
 
 def file_hash(path: Path) -> str:
@@ -154,14 +162,28 @@ def read_manifest(path: Path) -> dict[str, Any]:
     try:
         manifest = orjson.loads(file.read_bytes())
         version = int(manifest["format_version"])
-        dict(manifest["files"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise MemoryFileError(f"{file} is damaged ({error}); mine the memory again or restore a copy") from None
     if version > FORMAT_VERSION:
         raise MemoryFileError(
             f"{path} has format {version}, this version reads up to {FORMAT_VERSION}: upgrade fresh-memory"
         )
+    if not _names_files(manifest.get("files")):
+        raise MemoryFileError(f"{file} is damaged (it names no files); mine the memory again or restore a copy")
     return dict(manifest)
+
+
+def _names_files(files: Any) -> bool:
+    """Whether a manifest's ``files`` is what `write_folder` writes; a path never leads out of the folder."""
+    if not isinstance(files, dict):
+        return False
+    return all(
+        isinstance(entry, dict)
+        and isinstance(entry.get("sha256"), str)
+        and isinstance(entry.get("path"), str)
+        and Path(entry["path"]).name == entry["path"]
+        for entry in files.values()
+    )
 
 
 def checked_files(path: Path, manifest: Mapping[str, Any], names: Iterable[str] | None = None) -> dict[str, Path]:
