@@ -34,6 +34,7 @@ class Rule:
         exceptions: Verified uses in which it did not hold.
         held_failed: Failed uses in which it held.
         caught: Failed uses in which it did not hold.
+        tasks: Different tasks among the verified uses in which it held: uses of one task say the same thing twice.
     """
 
     node: int
@@ -42,6 +43,7 @@ class Rule:
     exceptions: int = 0
     held_failed: int = 0
     caught: int = 0
+    tasks: int = 0
 
     @property
     def necessity(self) -> float:
@@ -182,7 +184,7 @@ class ToolIndex:
         data = tool_nodes[0].data if tool_nodes else {}
         actions = [graph.node(i) for i in self.nodes(tool, NodeType.ACTION)[:MAX_RULES]]
         sources, given = _argument_sources(actions)
-        rules = [_rule(graph.node(i)) for i in self.nodes(tool, NodeType.PRECONDITION)[:MAX_RULES]]
+        rules = [_rule(graph.node(i), self._tasks(i)) for i in self.nodes(tool, NodeType.PRECONDITION)[:MAX_RULES]]
         errors = [self._error(graph.node(i)) for i in self.nodes(tool, NodeType.ERROR)[:MAX_ERRORS]]
         return ToolMemory(
             name=tool,
@@ -207,6 +209,22 @@ class ToolIndex:
         message = str(node.data.get("message", ""))
         return KnownError(node.index, message, node.failure or node.runs, node.runs, tuple(repairs))
 
+    def _tasks(self, node: int) -> int:
+        """Different tasks among the runs that have verified uses of a node."""
+        shown, run, success = self._provenance
+        low, high = np.searchsorted(shown, [node, node + 1])
+        return len(np.unique(self._task_of_run[run[low:high][success[low:high] > 0]]))
+
+    @cached_property
+    def _provenance(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        table = self.graph.tables.provenance
+        return table["node"].to_numpy(), table["run"].to_numpy(), table["success"].to_numpy()
+
+    @cached_property
+    def _task_of_run(self) -> np.ndarray:
+        keys = self.graph.tables.runs["task_key"].combine_chunks().dictionary_encode()
+        return keys.indices.to_numpy(zero_copy_only=False)
+
     def runs(self, node: int, limit: int = 5) -> tuple[str, ...]:
         """Ids of runs that showed a node, the first few."""
         return tuple(run.id for run in self.graph.runs_of(node)[:limit])
@@ -216,14 +234,20 @@ def _effect(name: Any) -> Effect:
     return Effect(name) if name in set(Effect) else Effect.OTHER
 
 
-def _rule(node: Node) -> Rule | None:
+def _rule(node: Node, tasks: int) -> Rule | None:
     """A rule from its node; None where the condition is of a kind that this version does not know."""
     try:
         condition = parse_condition(node.data["condition"])
     except (KeyError, ValidationError):
         return None
     return Rule(
-        node.index, condition, node.success, node.violated_success, node.failure, node.violated_failure
+        node=node.index,
+        condition=condition,
+        support=node.success,
+        exceptions=node.violated_success,
+        held_failed=node.failure,
+        caught=node.violated_failure,
+        tasks=tasks,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from fresh.conditions import (
     CalledBefore,
+    Condition,
     Confirmed,
     FieldIs,
     Grounded,
@@ -55,18 +56,23 @@ def enforced_rules(tool: ToolMemory | None, settings: GateSettings) -> tuple[Rul
 
 
 def _eligible(rule: Rule, settings: GateSettings) -> bool:
-    if isinstance(rule.condition, Confirmed) and not settings.ask_confirmation:
+    condition = rule.condition
+    if rule.support < settings.min_support or rule.necessity < settings.min_necessity:
         return False
-    if isinstance(rule.condition, FieldIs):
-        return rule.support >= settings.field_min_support and rule.necessity >= settings.field_min_necessity
-    return rule.support >= settings.min_support and rule.necessity >= settings.min_necessity
+    if isinstance(condition, ReadBefore | Grounded):
+        return rule.tasks >= settings.min_tasks
+    if isinstance(condition, Confirmed) and not settings.ask_confirmation:
+        return False
+    if rule.tasks < settings.min_tasks_mined:
+        return False
+    return isinstance(condition, Within) or rule.contrast >= settings.min_contrast
 
 
 def check_rules(context: Context) -> list[Finding]:
     """A finding for each enforced condition that does not hold; what cannot be decided holds nothing back."""
-    violated = [
-        r for r in context.rules if r.condition.holds(context.arguments, context.live.history) is False
-    ]
+    verdicts = [(r, r.condition.holds(context.arguments, context.live.history)) for r in context.rules]
+    at_home = {_place(r.condition) for r, holds in verdicts if holds and isinstance(r.condition, Within)}
+    violated = [r for r, holds in verdicts if holds is False and _place(r.condition) not in at_home]
     findings: list[Finding] = []
     doubted = {argument for argument in _arguments(violated) if _ungrounded(context, argument)}
     for rule in sorted(violated, key=lambda rule: _ORDER[rule.condition.kind]):
@@ -82,6 +88,15 @@ def check_rules(context: Context) -> list[Finding]:
 
 
 _ORDER = {"within": 0, "field_is": 1, "grounded": 2, "read_before": 3, "called_before": 4, "confirmed": 5}
+
+
+def _place(condition: Condition) -> tuple[str, str] | None:
+    """Argument and anchor of a `Within`.
+
+    A value that stands inside one of the objects meant, the anchor's own or its owner's, is no stranger, though it
+    stands in no other.
+    """
+    return (condition.argument, condition.anchor) if isinstance(condition, Within) else None
 
 
 def _arguments(rules: Iterable[Rule]) -> set[str]:

@@ -1,0 +1,138 @@
+"""Which tools a good run would call next: similar tasks, the order of actions, and the ranker, weighed together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fresh.guidance.settings import GuidanceSettings
+from fresh.knowledge import ToolIndex, ToolMemory
+from fresh.retrieval.query import Query
+from graph_schema.trajectory import CallStatus
+from graph_schema.types import NodeType, Relation
+
+_RECENT = 3
+"""Last actions whose usual followers are looked at; each counts half of the one after it."""
+
+
+class NextTool:
+    """Scores tools for the next step.
+
+    Args:
+        index: Tools of the memory.
+        settings: Weights.
+    """
+
+    def __init__(self, index: ToolIndex, settings: GuidanceSettings) -> None:
+        self._index = index
+        self._settings = settings
+        self._followers: dict[str, dict[str, float]] = {}
+
+    def scores(
+        self, query: Query, relevance: NDArray[np.float64], similar: NDArray[np.float64]
+    ) -> list[tuple[ToolMemory, float]]:
+        """Tools that memory has seen succeed and the agent may call, best first.
+
+        Args:
+            query: The moment.
+            relevance: The ranker's score of every node, [N].
+            similar: Likeness of every node's text to the request, [N]; read for Task nodes.
+        """
+        done = [tool for tool, status in query.used if status is CallStatus.OK]
+        votes: Counter[str] = Counter()
+        for weight, part in (
+            (self._settings.task_weight, self._of_similar_tasks(done, similar)),
+            (self._settings.order_weight, self._of_order(done)),
+            (self._settings.ranker_weight, self._of_ranker(relevance, query.offered)),
+        ):
+            best = max(part.values(), default=0.0)
+            for tool, score in part.items():
+                votes[tool] += weight * score / best if best > 0 else 0.0
+        found = []
+        for tool, score in votes.items():
+            if query.offered is not None and tool not in query.offered:
+                continue
+            known = self._index.get(tool)
+            if known is not None and known.success and known.success_rate >= self._settings.min_success_rate:
+                found.append((known, score * known.success_rate))
+        return sorted(found, key=lambda item: (-item[1], item[0].name))
+
+    def _of_similar_tasks(self, done: Collection[str], similar: NDArray[np.float64]) -> dict[str, float]:
+        """What good runs of the nearest tasks did after the calls that are done."""
+        block = self._index.graph.indices(NodeType.TASK)
+        likeness = similar[block.start : block.stop]
+        count = min(self._settings.similar_tasks, len(likeness))
+        if not count:
+            return {}
+        best = np.argpartition(-likeness, count - 1)[:count]
+        votes: Counter[str] = Counter()
+        for position in best[likeness[best] > 0]:
+            for sequence in _sequences(self._index.graph.node(block.start + int(position)).data.get("tools")):
+                for distance, tool in enumerate(_remaining(sequence, done)[:_RECENT]):
+                    votes[tool] += float(likeness[position]) / 2**distance
+        return dict(votes)
+
+    def _of_order(self, done: list[str]) -> dict[str, float]:
+        """What followed the last actions in good runs."""
+        votes: Counter[str] = Counter()
+        for distance, tool in enumerate(reversed(done[-_RECENT:])):
+            for follower, share in self._after(tool).items():
+                votes[follower] += share / 2**distance
+        return dict(votes)
+
+    def _after(self, tool: str) -> dict[str, float]:
+        """Share of each tool among what followed this one's actions; read from the graph once."""
+        if tool not in self._followers:
+            graph, known = self._index.graph, self._index.get(tool)
+            counts: Counter[str] = Counter()
+            for action in known.actions if known else ():
+                for target, count in graph.successors(action, Relation.PRECEDES):
+                    counts[graph.tools[target]] += count
+            total = counts.total() + 1  # a transition seen once must not weigh as much as one seen always
+            self._followers[tool] = {name: count / total for name, count in counts.items()}
+        return self._followers[tool]
+
+    def _of_ranker(self, relevance: NDArray[np.float64], offered: frozenset[str] | None) -> dict[str, float]:
+        """The best score among each tool's actions."""
+        graph = self._index.graph
+        block = graph.indices(NodeType.ACTION)
+        scores = relevance[block.start : block.stop]
+        if offered is not None and len(offered) <= 200:
+            nodes = {tool: (known.actions if (known := self._index.get(tool)) else ()) for tool in offered}
+            return {
+                tool: max((float(relevance[n]) for n in found), default=0.0) for tool, found in nodes.items()
+            }
+        count = min(50, len(scores))
+        if not count:
+            return {}
+        found: dict[str, float] = {}
+        for position in np.argpartition(-scores, count - 1)[:count]:
+            if scores[position] > 0:
+                tool = graph.tools[block.start + int(position)]
+                found[tool] = max(found.get(tool, 0.0), float(scores[position]))
+        return found
+
+
+def _sequences(data: Any) -> list[list[str]]:
+    """Tool sequences as the miner stores them: one, or several."""
+    if not isinstance(data, list) or not data:
+        return []
+    return (
+        [data] if isinstance(data[0], str) else [sequence for sequence in data if isinstance(sequence, list)]
+    )
+
+
+def _remaining(sequence: list[str], done: Collection[str]) -> list[str]:
+    """What is left of a sequence once the calls done are crossed off, each once."""
+    left = Counter(done)
+    remaining = []
+    for tool in sequence:
+        if left[tool]:
+            left[tool] -= 1
+        else:
+            remaining.append(tool)
+    return remaining

@@ -1,0 +1,121 @@
+"""The words of guidance: templates filled with names of tools and arguments, and with values of the live history."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fresh.conditions import CalledBefore, Condition, Confirmed, FieldIs, Grounded, ReadBefore, Within
+from fresh.fill import Filled
+from fresh.knowledge import KnownError, KnownRepair
+from fresh.values import is_reference
+
+_MAX_VALUE = 60
+_MAX_MESSAGE = 80
+_MAX_CHOICES = 4
+
+
+def call_line(tool: str, filled: Mapping[str, Filled], arguments: Mapping[str, Any]) -> str:
+    """A call with each argument's value, or where the value comes from."""
+    parts = [
+        argument_words(name, filled.get(name), arguments)
+        for name in [*arguments, *missing(filled, arguments)]
+    ]
+    return f"call {tool}" + (f" with {', '.join(parts)}" if parts else "")
+
+
+def missing(filled: Mapping[str, Filled], arguments: Mapping[str, Any]) -> list[str]:
+    """Arguments still without a value."""
+    return [name for name in filled if name not in arguments]
+
+
+def argument_words(name: str, filled: Filled | None, arguments: Mapping[str, Any]) -> str:
+    """``order_id=#W12 (from the request)``, or ``reason from the request``."""
+    plain = name.replace("[]", "")
+    source = filled.source if filled else ""
+    if name in arguments:
+        shown = value_words(name, arguments[name])
+        if shown is not None:
+            return f"{plain}={shown}" + (f" (from {source})" if source else "")
+    choices = [
+        shown for value in (filled.candidates if filled else ()) if (shown := value_words(name, value))
+    ]
+    words = f"{plain} from {source or 'the user (ask)'}"
+    if 0 < len(choices) <= _MAX_CHOICES:
+        words += f" ({'one of ' if len(choices) > 1 else ''}{', '.join(choices)})"
+    return words
+
+
+def value_words(name: str, value: Any) -> str | None:
+    """A value short and plain enough to be shown; None for prose, which may hold anybody's instructions."""
+    if isinstance(value, bool) or value is None:
+        return json.dumps(value)
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, list | tuple):
+        shown = [value_words(name, item) for item in value]
+        return None if None in shown or len(shown) > 8 else f"[{', '.join(str(item) for item in shown)}]"
+    if not isinstance(value, str):
+        return None
+    text = " ".join(value.split())
+    plain = is_reference(name, text) or len(text.split()) <= 3
+    return text if plain and len(text) <= _MAX_VALUE else None
+
+
+def check_line(tool: str, condition: Condition, now: str = "") -> str:
+    """What must be so before a write, and what is missing."""
+    match condition:
+        case ReadBefore():
+            what = f"call {condition.tool} for this {_plain(condition.argument)}"
+        case CalledBefore():
+            what = f"call {condition.tool}"
+        case Confirmed():
+            what = "tell the user exactly what you will do and get a yes"
+        case Grounded():
+            what = f"{_plain(condition.argument)} must come from the user or from a result"
+        case Within():
+            owner = f"the {condition.via} of {condition.anchor}" if condition.via else condition.anchor
+            what = f"{_plain(condition.argument)} must belong to the object that {_plain(owner)} names"
+        case FieldIs():
+            what = (
+                f"{condition.path} of the object that {_plain(condition.argument)} names must be "
+                + " or ".join(condition.values)
+            )
+    return f"before {tool}: {what}" + (f"; {now}" if now else "")
+
+
+def error_line(tool: str, error: KnownError) -> str:
+    """A known error, as quoted data, cut short."""
+    return f'{tool} can fail with "{quoted(error.message)}"' + (
+        f"; then {repair_words(tool, error.repairs[0])}" if error.repairs else ""
+    )
+
+
+def quoted(message: str) -> str:
+    """A message as data: one line, no quotes inside, cut short."""
+    text = " ".join(message.replace('"', "'").split())
+    return text if len(text) <= _MAX_MESSAGE else text[: _MAX_MESSAGE - 1] + "…"
+
+
+def repair_words(tool: str, repair: KnownRepair, sources: str = "") -> str:
+    """What has resolved an error, as an order."""
+    names = ", ".join(_plain(name) for name in repair.arguments)
+    match repair.kind:
+        case "change_arguments":
+            first = f"call {repair.tool}, then " if repair.tool else ""
+            return f"{first}change {names or 'the arguments'}{sources} and call {tool} again"
+        case "add_read":
+            return f"call {repair.tool} first, then {tool} again"
+        case "retry":
+            return f"call {tool} once more"
+        case "fallback_tool":
+            return f"use {repair.tool} instead"
+        case "handover":
+            return f"hand over with {repair.tool}"
+        case _:
+            return f"do not call {tool} again unchanged"
+
+
+def _plain(path: str) -> str:
+    return path.replace("[]", "").replace("{}", "")
