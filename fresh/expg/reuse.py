@@ -23,7 +23,8 @@ _NOTE = re.compile(rf"\n*{_MARK} ?(?:\(\d+ earlier calls\))?:.*\Z", re.DOTALL)
 def apply_guidance(tools: list[dict[str, Any]], guidance: Mapping[str, ToolGuidance]) -> list[dict[str, Any]]:
     """Puts guidance into a tool list.
 
-    Applying it again replaces what an earlier application wrote.
+    Applying it again replaces the texts that an earlier application wrote; apply it to the original list to be rid of
+    its schema keywords too.
 
     Args:
         tools: The caller's tools; neither the list nor anything in it is changed.

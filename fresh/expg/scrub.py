@@ -101,6 +101,7 @@ class Scrubber:
             for name, value in leaves(m.input or {}):
                 tasks[name][value].add(m.task or m.run)
         self.allowed: dict[str, frozenset[str]] = {name: self._common(name, seen) for name, seen in tasks.items()}
+        self._shown = frozenset(value for values in self.allowed.values() for value in values)
         self._experiences = experiences
         self._private: dict[tuple[str, ...], str] | None = None
 
@@ -128,7 +129,7 @@ class Scrubber:
         given = [
             (name, value)
             for name, value in leaves(experience.invocation.input or {}, innermost=True)
-            if isinstance(value, str) and len(value) >= 3 and value.casefold() not in self.names
+            if isinstance(value, str) and len(value) >= 3 and value not in self._shown and value not in self.names
         ]
         for name, value in sorted(given, key=lambda item: -len(item[1])):
             text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", placeholder(name), text)
@@ -166,7 +167,7 @@ class Scrubber:
         return self._private
 
     def _collect(self) -> dict[tuple[str, ...], str]:
-        shown = {tuple(words(str(v))) for values in self.allowed.values() for v in values}
+        shown = {tuple(words(value)) for value in self._shown}
         known = {tuple(words(name)) for name in self.names}
         named: dict[tuple[str, ...], str] = {}
         for experience in self._experiences:

@@ -25,6 +25,7 @@ from fresh.expg.experience import ASPECTS, Experience, ScoreVector, canonical, d
 from fresh.expg.index import WordIndex
 from fresh.expg.select import DEFAULT_BUDGET
 from fresh.expg.stats import ClassStatistics, summarise_sizes
+from fresh.traces.clean import loads
 from graph_schema.errors import MemoryFileError
 from graph_schema.trajectory import ToolSpec
 
@@ -233,8 +234,8 @@ class ExperienceStore:
                 if not line.strip():
                     continue
                 try:
-                    yield f"{path.name}:{number}", orjson.loads(line)
-                except orjson.JSONDecodeError:
+                    yield f"{path.name}:{number}", loads(line)
+                except ValueError:
                     self.damaged.append(f"{path.name}:{number}")
 
 
