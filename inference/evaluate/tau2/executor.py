@@ -151,17 +151,24 @@ class Executor:
         kind = self._faults.draw(rng) if step.works else None
         fault = None
         if kind in (ErrorKind.SKIPPED_READ, ErrorKind.PREMATURE_WRITE):
-            fault = self._faults.without_reads(
-                kind, step, self._pending(step.reads), self._knowledge, self._environment, rng
+            pending = self._pending(step.reads)
+            fault = self._usable(
+                self._faults.without_reads(kind, step, pending, self._knowledge, self._environment, rng)
             )
         omitted = fault.omitted if fault else ()
         self._read_all([read for read in step.reads if read not in omitted])
         if kind is ErrorKind.WRONG_OBJECT:
-            fault = self._faults.wrong_object(step, self._knowledge, self._environment, rng)
+            fault = self._usable(self._faults.wrong_object(step, self._knowledge, self._environment, rng))
         elif kind is ErrorKind.REPEATED_FAILED_CALL:
-            fault = self._faults.refused(step, self._environment, rng)
+            fault = self._usable(self._faults.refused(step, self._environment, rng))
         if not self._ended:
             self._write(step, fault, rng)
+
+    def _usable(self, fault: Fault | None) -> Fault | None:
+        """An error, unless its call is right in itself and only out of order."""
+        if fault and any(step.write and fault.call.same_as(step.write) for step in self._plan.steps):
+            return None
+        return fault
 
     def _write(self, step: Step, fault: Fault | None, rng: random.Random) -> None:
         assert step.write is not None

@@ -149,33 +149,31 @@ def test_revision_is_bounded(domain, plans, run_all, fake_gate, decide) -> None:
     assert len(asked) == 2 and not item.run.writes[0].made
 
 
-def test_an_uncandidated_correction_goes_back_to_the_source(domain, plans, run_all, fake_gate, decide) -> None:
+@pytest.mark.parametrize("kind", list(ErrorKind))
+def test_an_uncandidated_correction_goes_back_to_the_source(
+    domain, plans, run_all, fake_gate, decide, kind: ErrorKind
+) -> None:
     """With a gate that names just what is wrong, every error is put right."""
-    for kind in ErrorKind:
-        settings = always(kind)
-        truth = {
-            json.dumps(fault.call.arguments): fault
-            for item in run_all(domain, plans, settings)
-            for fault in item.run.faults
-        }
+    settings = always(kind)
+    corrected = 0
+    for item in run_all(domain, plans, settings):
+        if len(item.run.faults) != 1:
+            continue
+        fault = item.run.faults[0]
+        wrong = fault_json(fault)["call"]["arguments"]
 
-        def judge(call, messages, truth=truth):
-            fault = truth.get(json.dumps(json.loads(call["function"]["arguments"])))
-            if fault is None:
-                return decide("allow")
+        def judge(call, messages, fault=fault, wrong=wrong):
             todo = [
                 {"kind": "correct_argument", "argument": name, "candidates": (), "source": "history"}
                 for name in fault.wrong
             ]
-            return decide("revise", *todo)
+            return decide("revise", *todo) if json.loads(call["function"]["arguments"]) == wrong else decide("allow")
 
-        done = [item for item in run_all(domain, plans, settings, fake_gate(judge)) if item.run.faults]
-        # Later errors follow from what the run has seen by then, so only the first is sure to be the ungated one.
-        first = [item.run.faults[0] for item in done]
-        assert len(first) >= 5 and not any(fault.reached for fault in first)
-        assert all(fault.mended for fault in first)
-        single = [item for item in done if len(item.run.faults) == 1]
-        assert single and all(item.succeeded for item in single)
+        [gated] = run_all(domain, [item.plan], settings, fake_gate(judge))
+        corrected += 1
+        assert not gated.run.faults[0].reached and gated.run.faults[0].mended
+        assert gated.succeeded or len(gated.run.faults) > 1  # a mended step can give a later one its occasion
+    assert corrected >= 4
 
 
 def test_candidates_decide_what_is_filled_in(domain, plans, run_all, fake_gate, decide) -> None:
