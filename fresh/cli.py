@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -97,22 +97,24 @@ def mine(
     json_file: JsonFile = None,
 ) -> None:
     """Read recorded runs and mine them into a memory."""
+    from fresh.cli_files import check_output, write_json
     from fresh.collect import collect, default_workers
     from fresh.mine_report import has_known_outcome, inferred_effects, mine_report, print_mine_report
     from fresh.mining import EffectResolver, MiningSettings, reduce_evidence
     from fresh.retrieval.encoder import load_encoder
     from fresh.traces import load_effects, load_tools_file, save_effects
+    from fresh.traces.formats import get_format
     from fresh.traces.reader import Options
     from graph_schema.trajectory import Effect
 
-    _check_output(output)
+    check_output(output)
     specs = {spec.name: spec for spec in load_tools_file(tools)} if tools else {}
     given = {name: spec.effect for name, spec in specs.items() if spec.effect is not None}
     resolver = EffectResolver(given | (load_effects(effects) if effects else {}))
     log = _console(stderr=True)
     options = Options(format=format, domain=domain, include_attacks=include_attacks, strict=strict)
     if format is not None:
-        _check_format(format)
+        get_format(format)
     collected = collect(paths, options, resolver, workers=workers or default_workers(), console=log)
     with log.status(f"mining {len(collected.evidence)} runs"):
         model = None if no_embed else load_encoder(encoder)
@@ -123,7 +125,7 @@ def mine(
     if write_effects is not None:
         save_effects(write_effects, {tool: Effect(effect) for tool, effect in inferred_effects(graph).items()})
     if json_file is not None:
-        _write_json(json_file, report)
+        write_json(json_file, report)
     if not has_known_outcome(graph):
         print(
             "fresh: warning: no run has a known outcome, so the memory holds errors and reads but knows of no action "
@@ -144,17 +146,18 @@ def inspect(
 ) -> None:
     """Print what a memory holds."""
     from fresh import inspect as view
+    from fresh.cli_files import print_json
     from graph_schema.graph import ExperienceGraph
 
     graph = ExperienceGraph.load(memory)
     if tool is not None:
         values = view.tool_report(graph, tool)
-        _print_json(values) if as_json else view.print_tool(values, _console(), all_runs=runs)
+        print_json(values) if as_json else view.print_tool(values, _console(), all_runs=runs)
         return
     values = view.summary(graph)
     listed = view.run_list(graph) if runs else []
     if as_json:
-        _print_json(values | ({"run_list": listed} if runs else {}))
+        print_json(values | ({"run_list": listed} if runs else {}))
         return
     view.print_summary(values, _console())
     if runs:
@@ -172,11 +175,12 @@ def merge(
     no_embed: Annotated[bool, typer.Option("--no-embed", help="Store no text embeddings.")] = False,
 ) -> None:
     """Join two memories; a run that is in both counts once."""
+    from fresh.cli_files import check_output
     from fresh.mining.features import add_features
     from fresh.retrieval.encoder import load_encoder
     from graph_schema.graph import ExperienceGraph
 
-    _check_output(output)
+    check_output(output)
     graph = ExperienceGraph.load(first).merge(ExperienceGraph.load(second))
     graph = add_features(graph, [], None if no_embed else load_encoder(encoder))
     graph.save(output)
@@ -195,14 +199,16 @@ def guide(
     as_json: AsJson = False,
 ) -> None:
     """Print guidance for the next step of a conversation."""
-    history, listed = _conversation(messages, tools)
+    from fresh.cli_files import conversation, print_json
+
+    history, listed = conversation(messages, tools)
     from inference.memory import load
 
-    guidance = load(memory).guide(history, tools=listed)
+    guidance = load(memory).guide(history, tools=listed, provenance=provenance)
     if as_json:
-        _print_json(_plain(guidance))
+        print_json(guidance.model_dump(mode="json"))
         return
-    print(guidance.text)
+    print(guidance.render(confidence=True, provenance=provenance) or "nothing to say about the next step")
 
 
 @app.command()
@@ -211,20 +217,25 @@ def gate(
     messages: Messages,
     call: Annotated[Path, typer.Argument(help="The proposed tool call: a JSON file.", show_default=False)],
     tools: Tools = None,
+    provenance: Annotated[bool, typer.Option("--provenance", help="Name the runs behind each finding.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Decide on a proposed tool call: Allow, Revise, Block or Transfer."""
-    history, listed = _conversation(messages, tools)
-    proposed = _read_json(call, "tool call")
+    from fresh.cli_files import conversation, print_json, read_json
+
+    history, listed = conversation(messages, tools)
+    proposed = read_json(call, "tool call")
     from inference.memory import load
 
-    decision = load(memory).gate(proposed, history, tools=listed)
+    decision = load(memory).gate(proposed, history, tools=listed, provenance=provenance)
     if as_json:
-        _print_json(_plain(decision))
+        print_json(decision.model_dump(mode="json"))
         return
-    print(f"{decision.verdict}: {decision.reason}")
-    for step in decision.todo:
-        print(f"  todo: {step}")
+    print(f"{decision.verdict}: {decision.reason or 'nothing speaks against it'}")
+    for number, step in enumerate(decision.todo, 1):
+        print(f"  {number}. {step.text}")
+    for finding in decision.findings if provenance else ():
+        print(f"  {finding.check}: {finding.reason} (runs {', '.join(finding.runs) or 'none'})")
 
 
 # -- training ----------------------------------------------------------------------------------------------------
@@ -233,25 +244,29 @@ def gate(
 @app.command(context_settings=_PASS_ON)
 def fit(context: typer.Context) -> None:
     """Train the reranker and export the frozen memory (arguments: fresh fit --help)."""
-    _train("fit", context)
+    _train("fit", context.args)
 
 
 @app.command(context_settings=_PASS_ON)
 def validate(context: typer.Context) -> None:
     """Validate a trained reranker (arguments: fresh validate --help)."""
-    _train("validate", context)
+    _train("validate", context.args)
 
 
 @app.command(context_settings=_PASS_ON)
 def test(context: typer.Context) -> None:
     """Test a trained reranker (arguments: fresh test --help)."""
-    _train("test", context)
+    _train("test", context.args)
 
 
-def _train(subcommand: str, context: typer.Context) -> None:
+def _train(subcommand: str, args: list[str]) -> None:
+    import warnings
+
     from training.__main__ import main as train
 
-    train([subcommand, *context.args])
+    # Lightning takes arguments that are handed over for a mistake where the process has some of its own.
+    warnings.filterwarnings("ignore", message="LightningCLI's args parameter")
+    train([subcommand, *args])
 
 
 @app.command(context_settings=_PASS_ON)
@@ -265,6 +280,44 @@ def expg(context: typer.Context) -> None:
 # -- evaluation --------------------------------------------------------------------------------------------------
 
 
+@evaluate.command("gate")
+def eval_gate(
+    paths: Annotated[list[Path], typer.Argument(help="Files or folders of recorded runs with gold actions.")],
+    memory: Annotated[
+        Path | None,
+        typer.Option("--memory", help="Judge by this memory; by default memories are mined from the other tasks."),
+    ] = None,
+    tools: Tools = None,
+    effects: Annotated[Path | None, typer.Option("--effects", help="JSON file of what tools do.")] = None,
+    subject: Annotated[
+        list[str] | None,
+        typer.Option("--subject", help="Argument that names whose request it is; tasks of one subject stay together."),
+    ] = None,
+    folds: Annotated[int, typer.Option("--folds", min=2, help="Parts of the cross-validation.")] = 5,
+    seed: Annotated[int, typer.Option("--seed", help="Of the split and the resampling.")] = 0,
+    json_file: JsonFile = None,
+) -> None:
+    """Recorded runs: of the writes that are not gold, how many the gate holds; of those that are, how many pass."""
+    from fresh.cli_files import write_json
+    from fresh.traces import load as load_runs
+    from fresh.traces import load_effects, load_tools_file
+    from inference.evaluate.gate import cross_validate, evaluate_gate, gate_table
+    from inference.memory import load
+
+    said = {spec.name: spec.effect for spec in load_tools_file(tools) if spec.effect} if tools else {}
+    said |= load_effects(effects) if effects else {}
+    runs, _ = load_runs(paths)
+    name = ", ".join(sorted({run.domain for run in runs if run.domain})) or "runs"
+    if memory is not None:
+        report = evaluate_gate(load(memory), runs, name=name, seed=seed)
+    else:
+        report = cross_validate(runs, count=folds, seed=seed, name=name, effects=said, subject_arguments=subject or ())
+    _console().print(gate_table([report]))
+    if json_file is not None:
+        settings = {"memory": memory and str(memory), "folds": None if memory else folds, "seed": seed}
+        write_json(json_file, {"gate": [report.plain()], "settings": settings, "versions": _versions()})
+
+
 @evaluate.command("tau2")
 def eval_tau2(
     memory: Memory,
@@ -275,10 +328,9 @@ def eval_tau2(
     json_file: JsonFile = None,
 ) -> None:
     """Closed loop: a simulated executor in the tau2 environments, with the gate and without it."""
-    from inference.memory import load
-
     from inference.evaluate.tau2 import DOMAINS, compare, load_settings
     from inference.evaluate.tau2.settings import DEFAULT_CONFIG
+    from inference.memory import load
 
     settings = load_settings(config or DEFAULT_CONFIG, trials=trials)
     report = compare(domains or list(DOMAINS), load(memory), settings, split=split, console=_console(stderr=True))
@@ -291,8 +343,26 @@ def eval_tau2(
 
 
 @app.command()
+def record(
+    folder: Annotated[Path, typer.Argument(help="Where the recordings go, one file a domain.")] = Path(
+        "runs/tau2/train"
+    ),
+    domains: Annotated[list[str] | None, typer.Option("--domain", help="airline or retail; both by default.")] = None,
+    config: Annotated[Path | None, typer.Option("--config", help="Settings of the simulated executor.")] = None,
+    split: Annotated[str, typer.Option("--split", help="Official split of the tasks.")] = "train",
+) -> None:
+    """Record runs of the simulated executor in the tau2 environments, as tau2 simulation files."""
+    from inference.demo import record as record_all
+    from inference.demo import recordings_table
+    from inference.evaluate.tau2 import DOMAINS, load_settings
+
+    settings = load_settings(config) if config else load_settings()
+    _console().print(recordings_table(record_all(folder, domains or DOMAINS, split, settings)))
+
+
+@app.command()
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the checkpoint goes.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the frozen memory goes.")] = Path(
         "checkpoints/tau2"
     ),
     json_file: JsonFile = None,
@@ -300,10 +370,35 @@ def demo(
     """The whole road once, in the tau2 environments: record, mine, fit, freeze, measure."""
     from inference.demo import run_demo
 
-    run_demo(output, json_file=json_file, console=_console())
+    console = _console()
+    run_demo(output, mine=_mine_for_demo, fit=_fit_for_demo, console=console, json_file=json_file)
 
 
-# -- helpers -----------------------------------------------------------------------------------------------------
+def _mine_for_demo(recordings: Path) -> None:
+    """Mines what the demo recorded, as a user would by hand."""
+    app(args=["mine", str(recordings), "-o", "runs/tau2/mined", "--no-embed"], standalone_mode=False)
+
+
+def _fit_for_demo(recordings: Path, output: Path) -> None:
+    """Trains as ``lightning fit --config training/configs/tau2.yaml`` does."""
+    import training
+
+    config = Path(training.__file__).parent / "configs" / "tau2.yaml"
+    _train("fit", ["--config", str(config), f"--data.paths=[{recordings}]", f"--export={output}"])
+
+
+def _versions() -> dict[str, str]:
+    """Versions that a measurement depends on."""
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"python": platform.python_version()}
+    for name in ("fresh-memory", "torch", "lightning", "sentence-transformers", "numpy"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 def _console(*, stderr: bool = False) -> Console:
@@ -313,90 +408,6 @@ def _console(*, stderr: bool = False) -> Console:
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _FILE_WIDTH
     return console
-
-
-def _check_format(name: str) -> None:
-    from fresh.traces.formats import get_format
-
-    get_format(name)
-
-
-def _check_output(path: Path) -> None:
-    """Refuses, before any work is done, what saving would refuse in the end, and a frozen memory."""
-    from graph_schema.errors import FrozenMemoryError, MemoryFileError
-    from graph_schema.storage import MANIFEST, read_manifest
-
-    if path.exists() and not path.is_dir():
-        raise MemoryFileError(f"{path} is a file; name a folder for the memory")
-    if not path.is_dir() or not any(path.iterdir()):
-        return
-    if not (path / MANIFEST).is_file():
-        raise MemoryFileError(f"{path} is not empty and not a memory; name another folder")
-    if read_manifest(path).get("kind") != "graph":
-        raise FrozenMemoryError(f"{path} holds a frozen memory, which is not written over; name another folder")
-
-
-def _conversation(messages: Path, tools: Path | None) -> tuple[list[dict[str, Any]], list[dict[str, Any]] | None]:
-    """Messages and tools from their files; an object may hold both as ``messages`` and ``tools``."""
-    from graph_schema.errors import ConfigError
-
-    value = _read_json(messages, "messages")
-    listed = _read_json(tools, "tools") if tools is not None else None
-    if isinstance(value, dict):
-        listed = value.get("tools") if listed is None else listed
-        value = value.get("messages")
-    if isinstance(listed, dict):
-        listed = listed.get("tools")
-    if not isinstance(value, list) or not all(isinstance(item, dict) and "role" in item for item in value):
-        raise ConfigError(f"{messages}: expected a JSON list of messages with 'role', or an object with 'messages'")
-    if listed is not None and not isinstance(listed, list):
-        raise ConfigError(f"{tools or messages}: expected a list of tools, or an object with it under 'tools'")
-    return value, listed
-
-
-def _read_json(path: Path, what: str) -> Any:
-    import orjson
-
-    from graph_schema.errors import ConfigError
-
-    try:
-        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
-        return orjson.loads(data)
-    except OSError as error:
-        raise ConfigError(f"cannot read the {what} file {path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise ConfigError(f"the {what} file {path} is not JSON: {error}") from None
-
-
-def _plain(value: Any) -> Any:
-    """A result of the memory as plain JSON values."""
-    import dataclasses
-
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
-    return dataclasses.asdict(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else value
-
-
-def _print_json(value: Any) -> None:
-    import orjson
-
-    print(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY).decode())
-
-
-def _write_json(path: Path, value: Any) -> None:
-    import orjson
-
-    from graph_schema.errors import ConfigError
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
-        part.replace(path)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from fresh import cli
+from fresh.cli_files import conversation
 from graph_schema.graph import ExperienceGraph
 from graph_schema.types import NodeType
 
@@ -366,10 +367,10 @@ def test_messages_and_tools_may_share_a_file(tmp_path: Path) -> None:
     file = tmp_path / "conversation.json"
     messages, tools = [{"role": "user", "content": "hello"}], [{"name": "greet"}]
     file.write_text(json.dumps({"messages": messages, "tools": tools}))
-    assert cli._conversation(file, None) == (messages, tools)
+    assert conversation(file, None) == (messages, tools)
     other = tmp_path / "tools.json"
     other.write_text(json.dumps({"tools": [{"name": "wave"}]}))
-    assert cli._conversation(file, other) == (messages, [{"name": "wave"}])
+    assert conversation(file, other) == (messages, [{"name": "wave"}])
 
 
 # -- passing on --------------------------------------------------------------------------------------------------
