@@ -280,6 +280,28 @@ def expg(context: typer.Context) -> None:
 # -- evaluation --------------------------------------------------------------------------------------------------
 
 
+@evaluate.command("retrieval")
+def eval_retrieval(
+    config: Annotated[str, typer.Argument(help="airline, retail, agentdojo, or a YAML file.", show_default=False)],
+    data: Annotated[
+        Path, typer.Option("--data", help="Folder that the config's paths are relative to.", show_default=False)
+    ],
+    without: Annotated[
+        list[str] | None, typer.Option("--without", help="Leave a part out: 'expg', its statistics.")
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Rankers of nodes and of runs, cross-validated over tasks; trains a reranker for each part."""
+    from graph_schema.errors import ConfigError
+    from inference.evaluate.retrieval import run
+    from training.fit import fit_reranker
+
+    if set(without or ()) - {"expg"}:
+        raise ConfigError(f"--without knows only 'expg', not {', '.join(sorted(set(without or ()) - {'expg'}))}")
+    left_out = bool(without)
+    run(config, fit_reranker, data_folder=data, without_expg=left_out, json_file=json_file, console=_console())
+
+
 @evaluate.command("gate")
 def eval_gate(
     paths: Annotated[list[Path], typer.Argument(help="Files or folders of recorded runs with gold actions.")],
