@@ -86,7 +86,9 @@ def run_evidence(trajectory: Trajectory, effect_of: EffectOf, evaluator: RuleEva
             uses.append(use_evidence(trajectory.id, subject, item.call, pattern, item.credit.sign, history))
     return RunEvidence(
         run=_run(trajectory),
-        request=request_text(trajectory.request, (item.call for item in credited)),
+        request=request_text(
+            trajectory.request, (item.call for item in credited), (paths for _, _, paths in index.shown)
+        ),
         outcome=trajectory.feedback.outcome,
         calls=tuple(calls),
         uses=tuple(uses),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _MAX_SOURCES = 4
 _MAX_CHOICES = 8
+_MAX_LOOKED_UP_CHOICES = 3
 _CHOICE_COVERAGE = 0.8
 _MAX_SEQUENCES = 3
 
@@ -316,12 +317,23 @@ def _action_data(runs: list[RunEvidence], effects: Mapping[str, Effect], choice_
                 sources[call.pattern][name][origin] += 1
             for name, value in call.choices:
                 tasks[call.pattern, name, value].add(item.run.task_key)
-    choices = _choices(tasks, choice_tasks)
+    looked_up = {
+        (pattern, name)
+        for pattern, by_name in sources.items()
+        for name, counts in by_name.items()
+        if 2 * sum(count for source, count in counts.items() if ":" in source) > sum(counts.values())
+    }
+    choices = _choices(tasks, choice_tasks, looked_up)
     return _ActionData(sources, choices, {tool: sorted(names) for tool, names in parameters.items()})
 
 
-def _choices(tasks: Mapping[tuple[str, str, str], set[str]], choice_tasks: int) -> dict[str, dict[str, list[str]]]:
-    """Values that may be shown: those of arguments whose uses mostly take one of a few values that many tasks share."""
+def _choices(
+    tasks: Mapping[tuple[str, str, str], set[str]], choice_tasks: int, looked_up: set[tuple[str, str]]
+) -> dict[str, dict[str, list[str]]]:
+    """Values that may be shown: those of arguments whose uses mostly take one of a few values that many tasks share.
+
+    An argument that is mostly looked up must have very few of them: more are data of the cases, such as towns.
+    """
     by_argument: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     for (pattern, name, value), seen in tasks.items():
         by_argument[pattern, name].append((len(seen), value))
@@ -329,7 +341,8 @@ def _choices(tasks: Mapping[tuple[str, str, str], set[str]], choice_tasks: int) 
     for (pattern, name), counts in by_argument.items():
         shared = sorted((entry for entry in counts if entry[0] >= choice_tasks), key=lambda e: (-e[0], e[1]))
         covered = sum(count for count, _ in shared) / sum(count for count, _ in counts)
-        if shared and covered >= _CHOICE_COVERAGE and len(shared) <= _MAX_CHOICES:
+        most = _MAX_LOOKED_UP_CHOICES if (pattern, name) in looked_up else _MAX_CHOICES
+        if shared and covered >= _CHOICE_COVERAGE and len(shared) <= most:
             choices[pattern][name] = [value for _, value in shared]
     return choices
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from fresh.values import argument_leaves, is_identifier, normalise
+from fresh.values import argument_leaves, is_identifier, is_reference, normalise
 from graph_schema.trajectory import ToolCall
 
 MAX_TEXT = 300
@@ -23,6 +23,10 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"[$€£]\s?\d[\d,]*(?:\.\d+)?"), "<AMOUNT>"),
     (re.compile(r"\[[^\[\]]{0,400}\]"), "<LIST>"),
     (re.compile(r"\{[^{}]{0,400}\}"), "<OBJECT>"),
+    (
+        re.compile(r"#?\b[A-Za-z_]\w*(?:[-.]\w+)*[-.]\w*\d[\w-]*\b"),
+        "<ID>",
+    ),  # also where the digits stand in a later part
     (re.compile(r"#?\b(?=\w*\d)(?=\w*[A-Za-z_])\w[\w-]*\b"), "<ID>"),
     (re.compile(r"(?<![\w<])[+-]?\d[\d,]*(?:\.\d+)?\b"), "<NUMBER>"),
 )
@@ -30,6 +34,11 @@ _INTRODUCTION = re.compile(
     r"\b((?i:my name is|name's|i am|i'm|this is|me llamo|mi nombre es|soy))\s+((?:[A-Z][\w'-]+\s?){1,3})"
 )
 _NUMBER = re.compile(r"[+-]?\d{1,4}(?:\.\d+)?")
+_WORD = re.compile(r"[^\W\d_][\w'-]*|[\w-]{3,}")
+_PARTICULAR = re.compile(r"[\d@\\/]|\.\w")
+"""A number, an address, a path or a file's name."""
+_LETTERS = re.compile(r"[^\W\d_]{2}")
+_NAMES = frozenset({"first", "last", "given", "family", "middle", "maiden", "full"})
 _SPACE = re.compile(r"\s+")
 _WORD_BREAK = re.compile(r"[_\W]+|(?<=[a-z0-9])(?=[A-Z])")
 
@@ -73,13 +82,38 @@ def generic(text: str, known: Mapping[str, str] | None = None) -> str:
     return _SPACE.sub(" ", text).strip()
 
 
-def request_text(text: str, calls: Iterable[ToolCall]) -> str:
-    """What was asked for, without whom it was for: identifiers and the values of argument calls become placeholders."""
-    known = {}
+def request_text(text: str, calls: Iterable[ToolCall], shown: Iterable[Mapping[str, tuple[str, ...]]] = ()) -> str:
+    """What was asked for, without whom it was for: identifiers and the values of argument calls become placeholders.
+
+    Args:
+        text: The request.
+        calls: The run's calls.
+        shown: For each observation of the run, the paths at which each comparable value stands in it; they tell names
+            of people and identifiers that look like words.
+    """
+    known = _shown_particulars(text, list(shown))
     for call in calls:
         known.update(argument_placeholders(call.arguments))
     text = _INTRODUCTION.sub(lambda match: f"{match[1]} <NAME> ", text)
     return generic(text, known)[:MAX_TEXT]
+
+
+def _shown_particulars(text: str, shown: list[Mapping[str, tuple[str, ...]]]) -> dict[str, str]:
+    known: dict[str, str] = {}
+    for word in set(_WORD.findall(text)):
+        key = word.lower()
+        for path in (path for paths in shown for path in paths.get(key, ())):
+            if word[0].isupper() and _names_a_person(path):
+                known[key] = "<NAME>"
+            elif is_reference(path, word):
+                known.setdefault(key, "<ID>")
+    return known
+
+
+@lru_cache(maxsize=16_384)
+def _names_a_person(path: str) -> bool:
+    words = set(in_words(path.rsplit(".", 1)[-1]).split())
+    return bool(words & {"surname", "forename"}) or ("name" in words and bool(words & _NAMES))
 
 
 def argument_placeholders(arguments: Mapping[str, Any] | None) -> dict[str, str]:
@@ -102,9 +136,9 @@ def error_message(text: str, arguments: Mapping[str, Any] | None = None) -> str:
     ``Error: payment amount does not add up, total price is 52`` gives ``payment amount does not add up, total price is
     <NUMBER>``; values that the call itself had passed take the name of their argument.
     """
-    message = _unwrap(text)
+    lines = [line for line in _unwrap(text).splitlines() if _LETTERS.search(line)] or [text]
+    message = lines[-1] if lines[0].lower().lstrip().startswith("traceback") else lines[0]
     message = re.sub(r"^(?:\[?\w*\s?error\]?|exception)\s*[:\-]\s*", "", message.strip(), flags=re.IGNORECASE)
-    message = next((line for line in message.splitlines() if line.strip()), message)
     message = generic(message[: 4 * _MAX_MESSAGE], argument_placeholders(arguments))
     return _lower_outside_placeholders(message[:_MAX_MESSAGE].strip(" .")) or "no message"
 
@@ -136,6 +170,6 @@ def choice(value: Any) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
     text = normalise(value)
-    if text is None or len(text) > 30 or is_identifier(value) or any(c.isdigit() for c in text):
+    if text is None or len(text) > 30 or is_identifier(value) or _PARTICULAR.search(text):
         return None
     return text
