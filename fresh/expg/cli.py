@@ -118,8 +118,8 @@ def distil(
     price_out: PriceOut = 0.0,
 ) -> None:
     """Distil guidance for each tool from a store."""
-    from fresh.expg.distil import DistilSettings, Summariser
-    from fresh.expg.distil import distil as run_distil
+    from fresh.expg.distillation import DistilSettings, Summariser
+    from fresh.expg.distillation import distil as run_distil
     from fresh.expg.extract import ExtractiveSummariser
     from fresh.expg.guidance import save_guidance
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from fresh.expg.classes import EquivalenceClass, partition
 from fresh.expg.experience import Aspect, Experience, canonical
 from fresh.expg.observed import is_identifier, leaves
-from fresh.expg.partition import EquivalenceClass, partition
 from fresh.expg.record import NOWHERE
 from fresh.expg.scrub import MIN_TASKS, Scrubber, private_value
 from fresh.expg.select import Selection

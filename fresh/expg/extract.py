@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from fresh.expg.classes import EquivalenceClass
 from fresh.expg.evidence import Evidence
 from fresh.expg.experience import ASPECTS, Aspect, Experience
 from fresh.expg.guidance import Advice, Constraint, shorten
-from fresh.expg.partition import EquivalenceClass
 from fresh.expg.shapes import EMPTY, kind_of
 from fresh.traces.structure import parse_observation
 

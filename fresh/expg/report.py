@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fresh.expg.classes import partition
 from fresh.expg.evaluate import RuleEvaluator
 from fresh.expg.experience import ASPECTS, Aspect, AspectGroup, Experience, canonical
 from fresh.expg.filter import drop_repeats
-from fresh.expg.partition import partition
 from fresh.expg.rules import call_key, effect_of
 from fresh.expg.select import DEFAULT_BUDGET
 from fresh.expg.shapes import collect_shapes

@@ -8,8 +8,8 @@ from enum import StrEnum
 
 from pydantic import BaseModel
 
+from fresh.expg.classes import EquivalenceClass, partition
 from fresh.expg.experience import Experience
-from fresh.expg.partition import EquivalenceClass, partition
 from graph_schema.errors import ConfigError
 
 DEFAULT_BUDGET = 8_000
@@ -99,7 +99,7 @@ def sample(classes: Sequence[EquivalenceClass], amounts: Sequence[int], seed: in
     return drawn
 
 
-def select(experiences: Sequence[Experience], *, budget: int = DEFAULT_BUDGET, seed: int = 0) -> Selection:
+def select_experiences(experiences: Sequence[Experience], *, budget: int = DEFAULT_BUDGET, seed: int = 0) -> Selection:
     """Selects the experiences of one tool that stand for all of them.
 
     One-shot tools give nothing, few-shot tools give all, many-shot tools go through :func:`allocate`.

@@ -202,7 +202,7 @@ def test_a_refusal_is_not_retried(server: Server) -> None:
     for status in (400, 401, 403, 404):
         server.requests.clear()
         server.behaviour = lambda h, b, n, s=status: h.fail(s, "wrong key")  # type: ignore[misc]
-        with pytest.raises(EvaluatorError, match="refused.*wrong key"):
+        with pytest.raises(EvaluatorError, match=r"refused.*wrong key"):
             LLMEvaluator(settings(server)).judge([experience()])
         assert len(server.requests) == 1
 
@@ -267,7 +267,7 @@ def test_finished_work_is_kept_and_nothing_is_paid_twice(server: Server, tmp_pat
             handler.say(json.dumps(GOOD))
 
     server.behaviour = behave
-    with pytest.raises(EvaluatorError, match="out of credit.*2 questions are open, 4 of 6 answers are kept"):
+    with pytest.raises(EvaluatorError, match=r"out of credit.*2 questions are open, 4 of 6 answers are kept"):
         LLMEvaluator(settings(server, concurrency=1), cache).judge(found)
     server.behaviour = after(0, hang)
     server.requests.clear()

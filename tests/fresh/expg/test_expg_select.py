@@ -1,6 +1,7 @@
 import random
 from collections import Counter
 from fractions import Fraction
+from itertools import pairwise
 from math import floor
 
 import pytest
@@ -8,8 +9,8 @@ from expg_builders import PERFECT, experience, many
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.expg.partition import partition
-from fresh.expg.select import Amount, allocate, quota, sample, select
+from fresh.expg.classes import partition
+from fresh.expg.select import Amount, allocate, quota, sample, select_experiences
 from fresh.expg.stats import is_stable
 from graph_schema.errors import ConfigError
 
@@ -47,7 +48,7 @@ def quota_by_trying(lengths: list[int], budget: int) -> int:
         ([3, 9, 5], 2, [0, 1, 1]),
         # Q = K: one each, nothing to share out.
         ([50, 1, 1], 3, [1, 1, 1]),
-        # N = 20, Q = 10, K = 3: 1 + floor(7 * .6), 1 + floor(7 * .3), 1 + floor(7 * .1) = 5, 3, 1; one left, to the largest.
+        # N = 20, Q = 10, K = 3, spare 7: 1 + floor(4.2), 1 + floor(2.1), 1 + floor(0.7) = 5, 3, 1; one left.
         ([12, 6, 2], 10, [6, 3, 1]),
         # N = 10, Q = 8, K = 3: 1 + 4, 1 + 0, 1 + 0 capped at 1; one left: 8 has the most, takes it: 6, 1, 1.
         ([8, 1, 1], 8, [6, 1, 1]),
@@ -88,7 +89,7 @@ def test_amounts_use_the_quota_and_respect_sizes(sizes: list[int], q: int) -> No
 @given(SIZES, st.integers(1, 300))
 def test_a_larger_class_never_gets_less(sizes: list[int], q: int) -> None:
     pairs = sorted(zip(sizes, allocate(sizes, q), strict=True))
-    assert all(a <= b for (m, a), (n, b) in zip(pairs, pairs[1:], strict=False) if m < n)
+    assert all(a <= b for (m, a), (n, b) in pairwise(pairs) if m < n)
 
 
 def test_empty_class_is_refused() -> None:
@@ -119,14 +120,17 @@ def test_selection_ignores_the_order_of_input(
     found = many(sizes)
     shuffled = list(found)
     shuffler.shuffle(shuffled)
-    first, second = select(found, budget=budget, seed=seed), select(shuffled, budget=budget, seed=seed)
+    first, second = (
+        select_experiences(found, budget=budget, seed=seed),
+        select_experiences(shuffled, budget=budget, seed=seed),
+    )
     assert [e.key for e in first.experiences] == [e.key for e in second.experiences]
     assert first.quota == second.quota
 
 
 @given(CLASSES, st.integers(40, 1500))
 def test_every_class_is_covered_when_the_quota_allows(sizes: dict[str, int], budget: int) -> None:
-    selection = select(many(sizes), budget=budget)
+    selection = select_experiences(many(sizes), budget=budget)
     total = sum(sizes.values())
     if total == 1:
         assert selection.amount is Amount.ONE and not selection.experiences
@@ -139,10 +143,10 @@ def test_every_class_is_covered_when_the_quota_allows(sizes: dict[str, int], bud
 
 def test_one_few_many() -> None:
     each = experience(number=1).tokens
-    assert select([experience()], budget=10 * each).amount is Amount.ONE
-    few = select(many({PERFECT: 5}), budget=5 * each)
+    assert select_experiences([experience()], budget=10 * each).amount is Amount.ONE
+    few = select_experiences(many({PERFECT: 5}), budget=5 * each)
     assert (few.amount, len(few.experiences)) == (Amount.FEW, 5)
-    more = select(many({PERFECT: 5, "1111110000": 1}), budget=5 * each)
+    more = select_experiences(many({PERFECT: 5, "1111110000": 1}), budget=5 * each)
     assert (more.amount, more.quota) == (Amount.MANY, 5)
     assert Counter(e.scores for e in more.experiences)[(1,) * 10] == 4
 
@@ -159,7 +163,7 @@ def test_seed_decides_the_draw_and_classes_draw_apart() -> None:
 
 def test_no_budget_is_refused() -> None:
     with pytest.raises(ConfigError, match="budget"):
-        select(many({PERFECT: 3}), budget=0)
+        select_experiences(many({PERFECT: 3}), budget=0)
 
 
 def stable_by_the_book(sizes: dict[str, int], q: int, alpha: Fraction | None) -> bool:

@@ -12,13 +12,13 @@ from typing import Protocol
 
 from pydantic import BaseModel
 
+from fresh.expg.classes import by_tool
 from fresh.expg.evidence import Evidence
 from fresh.expg.experience import Experience, canonical
 from fresh.expg.extract import ExtractiveSummariser, constrain
 from fresh.expg.filter import FilterReport, filter_experiences
 from fresh.expg.guidance import Advice, ToolGuidance
-from fresh.expg.partition import by_tool
-from fresh.expg.select import DEFAULT_BUDGET, Amount, select
+from fresh.expg.select import DEFAULT_BUDGET, Amount, select_experiences
 from fresh.expg.stats import class_statistics
 from graph_schema.trajectory import ToolSpec
 
@@ -92,7 +92,7 @@ def distil(
 def gather(experiences: Iterable[Experience], settings: DistilSettings) -> tuple[Evidence, FilterReport]:
     """Filters and selects the experiences of one tool."""
     kept, report = filter_experiences(experiences, max_age=settings.max_age, effectiveness=settings.effectiveness)
-    selection = select(kept, budget=settings.budget, seed=settings.seed)
+    selection = select_experiences(kept, budget=settings.budget, seed=settings.seed)
     statistics = class_statistics(kept, budget=settings.budget, alpha=settings.alpha)
     return Evidence(_best_spec(kept), selection, kept, statistics), report
 
