@@ -52,7 +52,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 bench: $(STAMP)
-	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file; done
+	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/run_all.py
 
 # The committed checkpoint that the README's example loads.
 sample: $(STAMP)

@@ -1,0 +1,160 @@
+"""Puts measured results into README.md, between markers, so that no figure there was typed by hand.
+
+A place for results is a pair of markers, the first of which names a file under docs/results and the command that writes
+it::
+
+    <!-- results: retrieval-airline.json | fresh eval retrieval airline --data DATA --json FILE -->
+    <!-- end results -->
+
+What stands between them is replaced by the command and its results: a table for the JSON that the ``fresh eval`` and
+``fresh mine`` commands write, the text itself for a ``.txt`` file. A result that is not there yet is called missing.
+
+    python benchmarks/render_results.py           # rewrite README.md
+    python benchmarks/render_results.py --check   # exit 1 if README.md is not what the results say
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+README, RESULTS = ROOT / "README.md", ROOT / "docs" / "results"
+_PLACE = re.compile(
+    r"<!-- results: (?P<file>[\w.-]+) \| (?P<command>.+?) -->\n(?P<body>.*?)<!-- end results -->", re.DOTALL
+)
+
+
+def render(text: str, results: Path = RESULTS) -> str:
+    """The text with every place for results filled from the files in a folder."""
+    return _PLACE.sub(lambda match: _fill(match, results), text)
+
+
+def _fill(match: re.Match[str], results: Path) -> str:
+    file, command = match["file"], match["command"]
+    body = "\n\n".join(_body(results / file))
+    start = f"<!-- results: {file} | {command} -->"
+    return f"{start}\n\n`{command}`\n\n{body}\n\n<!-- end results -->"
+
+
+def _body(path: Path) -> list[str]:
+    if not path.is_file():
+        return ["_Not measured yet: the command above writes the result._"]
+    if path.suffix == ".txt":
+        return [f"```text\n{path.read_text(encoding='utf-8').rstrip()}\n```"]
+    values = json.loads(path.read_text(encoding="utf-8"))
+    for key, tables in _TABLES.items():
+        if key in values:
+            return [*tables(values), *_made_with(values)]
+    raise SystemExit(f"{path}: none of {', '.join(_TABLES)} is in it; this script does not know such results")
+
+
+# -- the kinds of results ----------------------------------------------------------------------------------------
+
+
+def _retrieval(values: dict[str, Any]) -> list[str]:
+    metrics = list(next(iter(values["nodes"].values())))
+    ordered = sorted(values["nodes"].items(), key=lambda item: item[1][metrics[0]]["mean"])
+    parts = [table(["ranker", *metrics], [[name, *(_estimate(own[m]) for m in metrics)] for name, own in ordered])]
+    best = values["best_other"]
+    parts.append(
+        f"The trained reranker's {metrics[0]} is {values['ratio']:.2f} times that of the best other ranker ({best}); "
+        f"paired difference {_estimate(values['difference'][metrics[0]])}."
+    )
+    if values["runs"]:
+        rows = sorted(values["runs"].items(), key=lambda item: item[1]["mean"])
+        parts.append(table(["ranker of runs", "MRR@10"], [[name, _estimate(own)] for name, own in rows]))
+    counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in values["counts"].items())
+    return [*parts, f"{counts}; mean over tasks [95% bootstrap interval over tasks]."]
+
+
+def _closed_loop(values: dict[str, Any]) -> list[str]:
+    rows, errors = [], []
+    for item in values["comparisons"]:
+        domain = item["gated"]["domain"]
+        for name, passes in (("without gate", item["without"]["pass_k"]), ("with gate", item["gated"]["pass_k"])):
+            rows.append([domain, name, *(_estimate(passes[k]) for k in sorted(passes))])
+        rows.append([domain, "difference", *(_estimate(item["gain"][k]) for k in sorted(item["gain"]))])
+        arm = item["gated"]
+        made = sum(kind["made"] for kind in arm["faults"].values())
+        caught = sum(kind["caught"] for kind in arm["faults"].values())
+        held, due = arm["held_writes"], arm["due_writes"]
+        errors.append([domain, _share(caught, made), _share(held, due), f"{arm['write_ms']:.2f} ms"])
+    deepest = sorted(values["comparisons"][0]["gain"])
+    return [
+        table(["domain", "", *(f"pass^{k}" for k in deepest)], rows),
+        table(["domain", "injected errors caught", "gold writes held back", "decision on a write, median"], errors),
+        "The executor is simulated.",
+    ]
+
+
+def _gate(values: dict[str, Any]) -> list[str]:
+    names = {"passed_gold": "gold writes let pass", "held_other": "other writes held"}
+    rows = [[report["name"], *(_rate(report[name]) for name in names)] for report in values["gate"]]
+    return [table(["runs of", *names.values()], rows)]
+
+
+def _mined(values: dict[str, Any]) -> list[str]:
+    outcomes = ("success", "failure", "unknown")
+    rows = [[row["domain"] or "(none)", *(str(row[name]) for name in outcomes)] for row in values["outcomes"]]
+    skipped = len(values["skipped"])
+    return [
+        table(["domain", *outcomes], rows),
+        f"{values['runs']} distinct runs from {values['files']} files; {skipped} records skipped; "
+        f"{values['attacked']} runs under attack left out.",
+    ]
+
+
+_TABLES = {"nodes": _retrieval, "comparisons": _closed_loop, "gate": _gate, "outcomes": _mined}
+"""What makes tables of a result, by a key that only this kind of result has."""
+
+
+# -- text --------------------------------------------------------------------------------------------------------
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _made_with(values: dict[str, Any]) -> list[str]:
+    versions = values.get("versions") or {}
+    seed = (values.get("settings") or {}).get("seed")
+    said = [f"{name} {version}" for name, version in sorted(versions.items())]
+    return [f"<sub>{', '.join(said)}{f'; seed {seed}' if seed is not None else ''}</sub>"] if said else []
+
+
+def _estimate(value: dict[str, float]) -> str:
+    return f"{value['mean']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
+
+
+def _rate(value: dict[str, float] | None) -> str:
+    if not value:
+        return "-"
+    return f"{value['value']:.1%} [{value['low']:.1%}, {value['high']:.1%}] of {value['whole']}"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.1%} of {whole}" if whole else "-"
+
+
+def main(args: Sequence[str]) -> int:
+    """Rewrites or checks README.md; returns the exit status."""
+    before = README.read_text(encoding="utf-8")
+    after = render(before)
+    if "--check" in args:
+        return int(before != after)
+    if before != after:
+        part = README.with_name(".README.md.part")
+        part.write_text(after, encoding="utf-8")
+        part.replace(README)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,80 @@
+"""README's tables come from result files and from nowhere else."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PLACE = "before\n<!-- results: r.json | fresh something --json FILE -->\nold\n<!-- end results -->\nafter\n"
+ESTIMATE = {"mean": 0.5, "low": 0.25, "high": 0.75}
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("render_results", ROOT / "benchmarks" / "render_results.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_readme_is_what_the_results_say(script: ModuleType) -> None:
+    assert script.main(["--check"]) == 0, "run: make results"
+
+
+def test_a_missing_result_is_called_missing_and_names_its_command(script: ModuleType, tmp_path: Path) -> None:
+    text = script.render(PLACE, tmp_path)
+    assert "old" not in text
+    assert "Not measured yet" in text
+    assert "`fresh something --json FILE`" in text
+    assert script.render(text, tmp_path) == text
+
+
+def test_retrieval(script: ModuleType, tmp_path: Path) -> None:
+    better = {"mean": 0.6, "low": 0.5, "high": 0.7}
+    values = {
+        "nodes": {"r-gcn": {"ndcg@10": better}, "random": {"ndcg@10": ESTIMATE}},
+        "best_other": "random",
+        "difference": {"ndcg@10": ESTIMATE},
+        "ratio": 1.2,
+        "runs": {"bm25": ESTIMATE},
+        "counts": {"tasks": 7},
+        "settings": {"seed": 3},
+        "versions": {"torch": "2.13.0"},
+    }
+    (tmp_path / "r.json").write_text(json.dumps(values))
+    text = script.render(PLACE, tmp_path)
+    assert text.index("| random | 0.500 [0.250, 0.750] |") < text.index("| r-gcn | 0.600 [0.500, 0.700] |")
+    assert "1.20 times" in text
+    assert "7 tasks" in text
+    assert "torch 2.13.0; seed 3" in text
+
+
+def test_closed_loop(script: ModuleType, tmp_path: Path) -> None:
+    arm = {
+        "domain": "airline",
+        "pass_k": {"1": ESTIMATE},
+        "faults": {"skipped_read": {"made": 8, "caught": 6}, "wrong_object": {"made": 2, "caught": 2}},
+        "due_writes": 50,
+        "held_writes": 1,
+        "write_ms": 1.25,
+    }
+    values = {"comparisons": [{"without": arm, "gated": arm, "gain": {"1": ESTIMATE}}]}
+    (tmp_path / "r.json").write_text(json.dumps(values))
+    text = script.render(PLACE, tmp_path)
+    assert "| airline | 80.0% of 10 | 2.0% of 50 | 1.25 ms |" in text
+    assert "simulated" in text
+
+
+def test_text_is_kept_as_it_is_and_unknown_results_are_refused(script: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "r.txt").write_text("a | b\n")
+    assert "```text\na | b\n```" in script.render(PLACE.replace("r.json", "r.txt"), tmp_path)
+    (tmp_path / "r.json").write_text('{"something": 1}')
+    with pytest.raises(SystemExit, match="does not know"):
+        script.render(PLACE, tmp_path)
