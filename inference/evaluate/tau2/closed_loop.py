@@ -205,6 +205,24 @@ def run_closed_loop(
     )
 
 
+def errors_alone(
+    domain: str, settings: Settings | None = None, *, split: str = "test", console: Console | None = None
+) -> dict[str, Arm]:
+    """What each kind of error costs by itself, without a gate: one arm a kind at its own rate, and one errorless.
+
+    Args:
+        domain: ``airline`` or ``retail``.
+        settings: Rates and bounds; the shipped ones by default.
+        split: An official split.
+        console: Where the progress bars go; standard error by default.
+    """
+    settings = settings or load_settings()
+    arms = {"none": run_closed_loop(domain, None, settings.only(), split=split, console=console)}
+    for kind in ErrorKind:
+        arms[kind.value] = run_closed_loop(domain, None, settings.only(kind), split=split, console=console)
+    return arms
+
+
 def compare(
     domains: Sequence[str],
     memory: Gate,

@@ -8,7 +8,7 @@ injected (see :mod:`.faults`), and what it does about a gate's answer follows fi
 
   - ``call``: makes that call as it stands. Arguments it had guessed because it had not read, or miswritten in a
     refused call, are then filled rightly if the result shows the right value. An argument taken from the wrong object
-    is not: the executor believes in it.
+    is not: the executor believes in it, unless it ``notices`` (a setting, 0 as shipped) on reading that object.
   - ``ask_user``: says that text; the scripted user says yes.
   - ``correct_argument``: replaces that argument and no other. With one candidate it takes it; with several the one it
     meant all along, else the first. In a list or object only the value that is named wrong is replaced or, where none
@@ -120,6 +120,7 @@ class Executor:
         self._talk = Conversation(domain.policy)
         self._seed = f"{settings.seed}/{domain.name}/{plan.task.id}/{trial}"
         self._rng = random.Random(self._seed)
+        self._notice = random.Random(f"{self._seed}/notice")
         self._made: list[tuple[Call, bool, int]] = []  # call, refused, index of its message
         self._ended = False
         self.run_log = Run(plan.task.id, trial, self._talk)
@@ -291,12 +292,10 @@ class Executor:
 
     def _follow(self, item: Any, attempt: _Attempt) -> None:
         if item.kind == "call":
-            text, refused = self._make(Call(item.tool, dict(item.arguments)))
-            if not refused and attempt.learns:
-                shown = shown_by(text)
-                for path, right in list(attempt.right.items()):
-                    if str(right) in shown:
-                        attempt.fill(path, right)
+            call = Call(item.tool, dict(item.arguments))
+            text, refused = self._make(call)
+            if not refused:
+                self._learn(call, text, attempt)
         elif item.kind == "ask_user":
             if item.text:
                 self._ask(item.text)
@@ -304,6 +303,18 @@ class Executor:
                 self._confirm(attempt.call)
         elif item.kind == "correct_argument":
             self._correct(item, attempt)
+
+    def _learn(self, call: Call, text: str, attempt: _Attempt) -> None:
+        """Puts right what a named call has shown to be wrong."""
+        shown, asked = shown_by(text), {str(leaf) for _, leaf in leaves(call.arguments)}
+        for path, right in list(attempt.right.items()):
+            if attempt.learns:
+                sees = str(right) in shown
+            else:
+                looked_at = str(at(attempt.call.arguments, path)) in asked
+                sees = looked_at and self._notice.random() < self._settings.notices
+            if sees:
+                attempt.fill(path, right)
 
     def _correct(self, item: Any, attempt: _Attempt) -> None:
         name = re.split(r"[.\[]", item.argument)[0]

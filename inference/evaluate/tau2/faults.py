@@ -22,6 +22,7 @@ from inference.evaluate.tau2.values import (
     Scalar,
     field_name,
     first_new,
+    is_date,
     is_reference,
     leaves,
     replaced,
@@ -95,7 +96,7 @@ class FaultMaker:
         open_leaves = [
             (path, leaf)
             for path, leaf in leaves(step.write.arguments)
-            if isinstance(leaf, str) and leaf in shown and not knowledge.knows(leaf)
+            if isinstance(leaf, str) and leaf in shown and not is_date(leaf) and not knowledge.knows(leaf)
         ]
         if not open_leaves:
             return None

@@ -20,7 +20,6 @@ from inference.evaluate.tau2.values import (
     Scalar,
     at,
     field_name,
-    is_date,
     is_reference,
     leaves,
     same_arguments,
@@ -136,7 +135,7 @@ class _Planner:
 
     def _is_open(self, leaf: Scalar) -> bool:
         """Whether a value has to be looked up: it names something, and nobody has said or seen it."""
-        return is_reference(leaf) and not is_date(leaf) and not self.knowledge.knows(leaf)
+        return is_reference(leaf) and not self.knowledge.knows(leaf)
 
     def _reveal(self, leaf: Scalar) -> list[Read]:
         """The shortest chain of reads found that shows a value; empty if none does."""
@@ -177,7 +176,7 @@ class _Planner:
     def _pool(self, scout: Knowledge, name: str) -> list[Scalar]:
         """Values filed under a name, the newest first, without references that nobody has said or seen."""
         newest = reversed(scout.by_name.get(name, ()))
-        known = (value for value in newest if not is_reference(value) or scout.knows(value) or is_date(value))
+        known = (value for value in newest if not is_reference(value) or scout.knows(value))
         return list(itertools.islice(known, MAX_POOL))
 
     def _read_tools(self) -> list[str]:

@@ -42,6 +42,8 @@ class Settings:
         repeats: How often a refused call is repeated unchanged.
         made_up_share: Share of guesses that are made up instead of taken from another object.
         seen_share: Share of wrong objects taken from what the run has seen, the rest from the whole database.
+        notices: Probability that the executor sees that an object is not the one it meant, when the gate has it read
+            the object that a wrong argument names. At 0 it believes in the wrong object whatever it reads.
         max_revisions: Most times one call is revised before the executor drops it.
         handover_tool: Called when the gate says Transfer.
         resamples: Bootstrap resamples of an interval.
@@ -55,13 +57,14 @@ class Settings:
     repeats: int = 2
     made_up_share: float = 0.5
     seen_share: float = 0.7
+    notices: float = 0.0
     max_revisions: int = 3
     handover_tool: str = ""
     resamples: int = 2000
 
     def __post_init__(self) -> None:
         shares: dict[str, float] = {str(kind): rate for kind, rate in self.rates.items()}
-        shares.update({name: getattr(self, name) for name in ("recovery", "made_up_share", "seen_share")})
+        shares.update({name: getattr(self, name) for name in ("recovery", "made_up_share", "seen_share", "notices")})
         for name, share in shares.items():
             if not 0 <= share <= 1:
                 raise ConfigError(f"{name} must lie between 0 and 1, not {share}")

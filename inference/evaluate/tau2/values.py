@@ -13,6 +13,7 @@ Path = tuple[str | int, ...]
 Scalar = str | int | float
 
 _DIGIT = re.compile(r"\d")
+_NAMES_ONE = re.compile(r"\S*\d\S*")
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Scalar]]:
@@ -190,14 +191,14 @@ def _kinds(value: Any, kind: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...],
         yield kind, value
 
 
-def is_reference(value: Scalar) -> bool:
-    """Whether a value looks as if it names one thing: a text of one word that holds a digit."""
-    return isinstance(value, str) and " " not in value and bool(_DIGIT.search(value)) and len(value) > 3
-
-
 def is_date(value: Scalar) -> bool:
     """Whether a value is a date, which users say in words."""
     return bool(re.fullmatch(r"\d{4}-\d{2}-\d{2}", str(value)))
+
+
+def is_reference(value: Scalar) -> bool:
+    """Whether a value looks as if it names one thing: a text of one word that holds a digit and is no date."""
+    return isinstance(value, str) and len(value) > 3 and bool(_NAMES_ONE.fullmatch(value)) and not is_date(value)
 
 
 def same_arguments(first: dict[str, Any], second: dict[str, Any]) -> bool:

@@ -10,8 +10,8 @@ pytest.importorskip("tau2", reason="the tau2 extra is not installed")
 
 from rich.console import Console
 
-from inference.evaluate.tau2.closed_loop import Arm, compare, run_closed_loop
-from inference.evaluate.tau2.settings import load_settings
+from inference.evaluate.tau2.closed_loop import Arm, compare, errors_alone, run_closed_loop
+from inference.evaluate.tau2.settings import ErrorKind, load_settings
 
 SETTINGS = load_settings(trials=2, resamples=200)
 QUIET = Console(file=io.StringIO())
@@ -39,6 +39,15 @@ def test_a_gate_that_blocks_all_catches_all_and_holds_all(without: Arm, fake_gat
     assert arm.held_reads == 0 and arm.verdicts["block"] == len(gate.asked)
     assert arm.write_ms is not None and 0 < arm.write_ms < 50
     assert arm.pass_k[1].mean < without.pass_k[1].mean
+
+
+def test_each_kind_of_error_costs_by_itself() -> None:
+    rates = {kind.value: 0.5 for kind in ErrorKind}
+    arms = errors_alone("airline", load_settings(trials=1, resamples=50, rates=rates), console=QUIET)
+    assert arms["none"].pass_k[1].mean == 1.0 and list(arms)[1:] == list(ErrorKind)
+    hit = [arm for kind, arm in arms.items() if kind != "none" and arm.faults[kind].made]
+    assert len(hit) == 4 and all(arm.pass_k[1].mean < 1.0 for arm in hit)
+    assert all(sum(count.made > 0 for count in arm.faults.values()) == 1 for arm in hit)
 
 
 def test_comparison_report(tmp_path: Path, fake_gate, decide) -> None:

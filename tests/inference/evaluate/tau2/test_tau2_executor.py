@@ -256,6 +256,33 @@ def test_a_wrong_object_is_believed_in_whatever_is_read(domain, plans, run_all, 
     assert not item.run.faults[0].reached and not item.run.faults[0].mended
 
 
+def test_noticing_the_wrong_object_puts_it_right(domain, plans, run_all, fake_gate, decide) -> None:
+    """With ``notices`` at 1, reading what the wrong argument names is enough; at 0 it never is."""
+    for notices in (0.0, 1.0):
+        settings = always(ErrorKind.WRONG_OBJECT, notices=notices)
+        outcomes = []
+        for item in run_all(domain, plans, settings):
+            if not item.run.faults:
+                continue
+            fault = item.run.faults[0]
+            wrong = fault_json(fault)["call"]["arguments"]
+            readers = [
+                {"kind": "call", "tool": tool, "arguments": {names[0]: wrong[names[0]]}}
+                for tool, names in domain.required.items()
+                if domain.effects[tool] is Effect.READ and len(names) == 1 and names[0] in fault.wrong
+            ]
+            if not readers:
+                continue
+
+            def judge(call, messages, wrong=wrong, readers=readers):
+                same = json.loads(call["function"]["arguments"]) == wrong
+                return decide("revise", *readers) if same else decide("allow")
+
+            [gated] = run_all(domain, [item.plan], settings, fake_gate(judge))
+            outcomes.append(gated.run.faults[0].mended)
+        assert len(outcomes) >= 3 and all(mended == bool(notices) for mended in outcomes)
+
+
 def test_a_gate_that_counts_revisions_is_told_of_them(domain: Domain, plans: list[TaskPlan], decide) -> None:
     class Counting:
         def __init__(self) -> None:

@@ -51,8 +51,10 @@ def test_injected_errors_are_logged_beside_and_not_inside(recording) -> None:
     assert not recording.log.name.endswith((".json", ".jsonl", ".gz"))
 
 
-def test_every_kind_of_error_lowers_the_reward(recording) -> None:
-    assert all(reward < 0.6 for reward in recording.reward_when_injected.values())
+def test_errors_lower_the_reward(recording) -> None:
+    assert set(recording.reward_when_injected) == set(recording.injected) == set(ErrorKind)
+    weighted = sum(recording.reward_when_injected[kind] * count for kind, count in recording.injected.items())
+    assert weighted < 0.5 * sum(recording.injected.values())
 
 
 def test_the_same_recording_is_the_same_bytes(recording, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_names() -> None:
 
 def test_references() -> None:
     assert is_reference("#W12") and is_reference("ada_1") and is_reference("HAT001")
-    assert not any(map(is_reference, ("economy", "12 Main Street", "1a", 12345, "")))
+    assert not any(map(is_reference, ("economy", "12 Main Street", "1a", 12345, "", "2024-05-20")))
 
 
 def test_knowledge_is_of_whole_values() -> None:
