@@ -7,15 +7,20 @@ live history says *what* stands there now. No value of an old run takes part.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fresh.knowledge import ToolMemory
 from fresh.live import Live, last_name
-from fresh.values import is_identifier, normalise
+from fresh.values import is_identifier, is_reference, normalise
 
 REQUEST = "request"
+OWN_WORDS = "your own words"
+_NO_PLACE = ("nowhere", "argument")
+_SURE = 1.0
+"""Score from which a value is taken for the right one; below it, it is only offered."""
 _MAX_CANDIDATES = 16
 _GENERIC = frozenset({"id", "ids", "number", "code", "name", "value", "key", "no"})
 _WORDS = re.compile(r"[A-Za-z]+")
@@ -60,25 +65,42 @@ def fill(
         )
     sources = argument_sources(argument, tool)
     ranked = _ranked(argument, sources, live)
-    found = _distinct(value for value, _, _ in ranked)
-    words = source_in_words(sources[0]) if sources else ""
+    words = " or ".join(map(source_in_words, sources[:1])) or (
+        OWN_WORDS if _is_composed(argument, tool) else ""
+    )
     if not ranked:
         return Filled(argument, None, (), words, False)
+    found = _distinct(value for value, _, _ in ranked)
     best = [value for value, score, _ in ranked if score == ranked[0][1]]
-    single = len(_distinct(best)) == 1 and not _is_list(argument, schema)
-    chosen = ranked[0][0] if single else None
-    return Filled(argument, chosen, tuple(found[:_MAX_CANDIDATES]), ranked[0][2] or words, single)
+    sure = len(_distinct(best)) == 1 and not _is_list(argument, schema) and ranked[0][1] >= _SURE
+    chosen = ranked[0][0] if sure else None
+    return Filled(argument, chosen, tuple(found[:_MAX_CANDIDATES]), ranked[0][2] or words, sure)
 
 
 def argument_sources(argument: str, tool: ToolMemory | None) -> list[str]:
-    """Where an argument's values came from in verified uses, most frequent first; rare accidents left out."""
-    if tool is None:
-        return []
-    entry = tool.sources.get(argument) or tool.sources.get(_root(argument)) or ()
-    total = sum(count for _, count in entry)
-    return [
-        source for source, count in entry if count >= 0.1 * total and source not in ("nowhere", "argument")
-    ]
+    """Where an argument's values came from in verified uses, most frequent first; rare accidents left out.
+
+    A list or an object has the sources of the values inside it.
+    """
+    counts = _source_counts(argument, tool)
+    total = counts.total()
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [source for source, count in ranked if count >= 0.1 * total and source not in _NO_PLACE]
+
+
+def _source_counts(argument: str, tool: ToolMemory | None) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    if tool is not None:
+        for path, entry in tool.sources.items():
+            if path == argument or (_root(path) == argument and argument not in tool.sources):
+                counts.update(dict(entry))
+    return counts
+
+
+def _is_composed(argument: str, tool: ToolMemory | None) -> bool:
+    """Whether verified uses mostly had a value that stood nowhere: a sum, a summary, a sentence."""
+    counts = _source_counts(argument, tool)
+    return counts["nowhere"] > counts.total() / 2
 
 
 def source_in_words(source: str) -> str:
@@ -103,7 +125,8 @@ def _ranked(argument: str, sources: list[str], live: Live) -> list[tuple[Any, fl
     for rank, source in enumerate(sources):
         score = 10.0 - rank
         if source == REQUEST:
-            found += [(value, score + bonus, "the request") for value, bonus in told_values(name, live)]
+            told = told_values(name, live)
+            found += [(value, score + bonus if bonus else 0.5, "the request") for value, bonus in told]
         else:
             tool, _, path = source.partition(":")
             found += [(value, score, source_in_words(source)) for value in live.places.get((tool, path), ())]
@@ -129,6 +152,7 @@ def told_values(name: str, live: Live) -> list[tuple[Any, float]]:
     """
     words = {word.lower().removesuffix("s") for word in _WORDS.findall(name)} - _GENERIC
     wants_mail = any("mail" in word for word in words)
+    names_object = is_reference(name, "letters")
     found = []
     for token, before, after in live.told:
         if ("@" in token) != wants_mail:
@@ -136,7 +160,8 @@ def told_values(name: str, live: Live) -> list[tuple[Any, float]]:
         near = any(word in before[-25:] for word in words)
         bonus = 0.6 if near else 0.3 if any(word in before + after for word in words) else 0.0
         bonus += 0.2 if any(word in token.lower() for word in words) else 0.0
-        found.append((token, bonus))
+        if bonus or names_object or wants_mail:
+            found.append((token, bonus or (0.1 if wants_mail else 0.0)))
     return sorted(found, key=lambda item: -item[1])
 
 
@@ -150,7 +175,7 @@ def alternatives(
     """
     taken = {normalise(value) for value in used} | {normalise(current)}
     filled = fill(argument, tool, live)
-    pool = [value for value in filled.candidates if is_identifier(value)]
+    pool = [value for value in filled.candidates if is_reference(argument, value)]
     if not pool:
         seen = [value for values in live.places.values() for value in values if is_identifier(value)]
         pool = [

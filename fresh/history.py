@@ -134,10 +134,11 @@ def observed_leaves(call: ToolCall) -> list[tuple[str, Any]]:
     """``(path, scalar)`` of a successful observation; a short unstructured text is one value at the empty path."""
     if call.status is not CallStatus.OK or call.observation is None:
         return []
-    return _text_leaves(call.observation.text)
+    return text_leaves(call.observation.text)
 
 
-def _text_leaves(text: str) -> list[tuple[str, Any]]:
+def text_leaves(text: str) -> list[tuple[str, Any]]:
+    """As `observed_leaves`, of a successful observation's text."""
     data = parse_observation(text)
     if data is not None:
         return list(leaves(data))
@@ -148,7 +149,7 @@ def _text_leaves(text: str) -> list[tuple[str, Any]]:
 def _paths_by_value(text: str) -> Mapping[str, tuple[str, ...]]:
     """Where each comparable value stands in an observation; the same answer comes back in many runs."""
     found: dict[str, list[str]] = {}
-    for path, value in _text_leaves(text):
+    for path, value in text_leaves(text):
         key = normalise(value)
         if key is not None:
             found.setdefault(key, []).append(path)

@@ -9,13 +9,13 @@ import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from threading import Lock
 from typing import Any, TypeVar
 
 import orjson
 
-from fresh.history import History, observed_leaves
+from fresh.history import History, text_leaves
 from fresh.traces.messages import parse_messages, parse_tool_call
 from fresh.values import is_identifier, normalise
 from graph_schema.errors import ConfigError
@@ -40,10 +40,12 @@ class Live:
         """Distinct scalars at each ``(tool, path)`` of successful observations, newest observation first."""
         found: dict[tuple[str, str], dict[str, Any]] = {}
         for _, call in reversed(self.history.calls):
-            for path, value in observed_leaves(call):
-                key = normalise(value)
-                if key is not None:
-                    found.setdefault((call.tool, path), {}).setdefault(key, value)
+            if call.observation is None or call.observation.is_error:
+                continue
+            for path, values in _values_by_path(call.observation.text).items():
+                store = found.setdefault((call.tool, path), {})
+                for key, value in values:
+                    store.setdefault(key, value)
         return {place: list(values.values()) for place, values in found.items()}
 
     @cached_property
@@ -83,6 +85,17 @@ class Live:
                     )
                     found.setdefault(token.lower(), (token, around[0].lower(), around[1].lower()))
         return list(found.values())
+
+
+@lru_cache(maxsize=512)
+def _values_by_path(text: str) -> dict[str, tuple[tuple[str, Any], ...]]:
+    """``(comparable form, value)`` of the scalars at each path of an observation; kept for the next step."""
+    found: dict[str, list[tuple[str, Any]]] = {}
+    for path, value in text_leaves(text):
+        key = normalise(value)
+        if key is not None:
+            found.setdefault(path, []).append((key, value))
+    return {path: tuple(values) for path, values in found.items()}
 
 
 def last_name(path: str) -> str:

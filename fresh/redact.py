@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from fresh.values import is_identifier
 
@@ -38,16 +38,16 @@ class Redactor:
 
     Args:
         shown: Texts whose words may be shown: the live history, the tools' descriptions. Called only if needed.
-        names: Names that may always be shown: tools and arguments.
+        names: Names that may always be shown: tools, say.
 
     Attributes:
         replaced: How often each kind of placeholder was put in.
     """
 
-    def __init__(self, shown: Callable[[], Iterable[str]] = tuple, names: Iterable[str] = ()) -> None:
+    def __init__(self, shown: Callable[[], Iterable[str]] = tuple, names: Container[str] = ()) -> None:
         self._shown = shown
         self._text: str | None = None
-        self._names = {name.lower() for name in names}
+        self._names = names
         self.replaced: Counter[str] = Counter()
 
     def clean(self, text: str) -> str:
@@ -80,9 +80,9 @@ class Redactor:
         return f"<{kind}>"
 
     def _allowed(self, token: str) -> bool:
-        lowered = token.lower()
-        if lowered in self._names:
+        if token in self._names:
             return True
+        lowered = token.lower()
         if self._text is None:
             self._text = "\n".join(self._shown()).lower()
         start = self._text.find(lowered)

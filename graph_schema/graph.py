@@ -9,7 +9,7 @@ merged twice changes nothing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -121,6 +121,24 @@ class Tables:
     runs: pa.Table
     provenance: pa.Table
     edge_provenance: pa.Table
+
+
+class StoredTables(Tables):
+    """Tables that are read from disk when first asked for: most uses of a memory never ask which runs showed what.
+
+    Args:
+        readers: For each table, what reads it.
+    """
+
+    def __init__(self, readers: Mapping[str, Callable[[], pa.Table]]) -> None:
+        self._readers = dict(readers)
+
+    def __getattr__(self, name: str) -> pa.Table:
+        reader = self.__dict__.get("_readers", {}).get(name)
+        if reader is None:
+            raise AttributeError(name)
+        table = self.__dict__[name] = reader()
+        return table
 
 
 class ExperienceGraph:

@@ -21,6 +21,8 @@ import orjson
 from graph_schema.errors import MemoryFileError
 
 if TYPE_CHECKING:
+    import pyarrow.parquet
+
     from graph_schema.graph import ExperienceGraph
 
 FORMAT_VERSION = 1
@@ -249,22 +251,28 @@ def load_graph(path: Path) -> ExperienceGraph:
 
 
 def graph_from_files(manifest: Mapping[str, Any], files: Mapping[str, Path]) -> ExperienceGraph:
-    """Reads a graph from files that were already checked."""
+    """Reads a graph from files that were already checked; which runs showed what is read when first asked for."""
     import pyarrow
     import pyarrow.parquet
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    from graph_schema.graph import ExperienceGraph, Tables
+    from graph_schema.graph import ExperienceGraph, StoredTables
 
     try:
-        tables = {n: pyarrow.parquet.read_table(files[f"{n}.parquet"], memory_map=True) for n in _TABLES}
+        opened = {n: pyarrow.parquet.ParquetFile(files[f"{n}.parquet"], memory_map=True) for n in _TABLES}
+        tables = StoredTables({name: _reader(file) for name, file in opened.items()})
         features = load_file(files["features.safetensors"]) if "features.safetensors" in files else {}
+        return ExperienceGraph(
+            tables,
+            settings=manifest.get("settings"),
+            features=features,
+            feature_names=manifest.get("feature_names"),
+        )
     except (pyarrow.ArrowException, SafetensorError, KeyError) as error:
         raise MemoryFileError(f"the memory cannot be read ({error}); mine it again") from None
-    return ExperienceGraph(
-        Tables(**{name: table.combine_chunks() for name, table in tables.items()}),
-        settings=manifest.get("settings"),
-        features=features,
-        feature_names=manifest.get("feature_names"),
-    )
+
+
+def _reader(file: pyarrow.parquet.ParquetFile) -> Callable[[], pyarrow.Table]:
+    """Reads an open file when called; the open file stays readable although a later save removes its name."""
+    return lambda: file.read().combine_chunks()

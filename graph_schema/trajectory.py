@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from functools import cached_property
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -188,7 +187,7 @@ class Trajectory(Record):
     tools: tuple[ToolSpec, ...] | None = None
     notes: tuple[str, ...] = ()
 
-    @cached_property
+    @property
     def task_key(self) -> str:
         """``format:domain/task_id``: what a split must not cut."""
         return f"{self.format}:{self.domain}/{self.task_id}"

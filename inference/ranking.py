@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fresh.retrieval.candidates import CandidateFinder
+from fresh.retrieval.candidates import Recall
 from fresh.retrieval.features import MatchFeatures, encode_query
 from fresh.retrieval.query import Query
 from fresh.retrieval.view import GraphView
@@ -37,7 +37,7 @@ class TrainedRanker:
         self._encoder = encoder
         self._columns = stat_columns(reranker.config, view)
         self._features = MatchFeatures(view)
-        self._finder = CandidateFinder(view)
+        self._finder = Recall(view)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._reranker!r})"

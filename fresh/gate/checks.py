@@ -179,10 +179,11 @@ def check_repeated(context: Context) -> Finding | None:
     budget_spent = attempts >= context.settings.retry_budget
     times = "before" if attempts == 1 else f"{attempts} times"
     reason = f"{context.call.tool} with the same arguments failed {times}, and nothing that matters has changed since"
+    todos: tuple[Todo, ...] = ()
     if budget_spent and context.handover:
-        verdict, todos = Verdict.TRANSFER, ()
+        verdict = Verdict.TRANSFER
     elif attempts >= 2:
-        verdict, todos = Verdict.BLOCK, ()
+        verdict = Verdict.BLOCK
     else:
         verdict, todos = Verdict.REVISE, tuple(_repair_todos(context, repairs))
     node = repairs[0].node if repairs else known.node if known else None

@@ -34,8 +34,8 @@ class Line(BaseModel):
     section: Section
     text: str
     confidence: float
-    """0 to 1: for Do the smoothed success rate of the action, for Check the smoothed share of verified uses in which the
-    condition held, for Avoid and Repair how often memory saw it so; 1 for what the live history itself shows."""
+    """0 to 1: for Do the smoothed success rate of the action, for Check the smoothed share of verified uses in which
+    the condition held, for Avoid and Repair how often memory saw it so; 1 for what the live history itself shows."""
     node: int | None = None
     """The node it was made from; None for what the live history itself shows."""
     runs: tuple[str, ...] = ()
@@ -85,9 +85,9 @@ class Guidance(BaseModel):
     def append_to(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """A copy of the messages with the block at the end of the latest one.
 
-        The messages given stay as they are: the block is for one step and does not belong into the history, so that the
-        prompt before it stays in the server's prefix cache. After a message of the assistant, or none, it is a message of
-        its own.
+        The messages given stay as they are: the block is for one step and does not belong into the history, so that
+        the prompt before it stays in the server's prefix cache. After a message of the assistant, or none, it is a
+        message of its own.
         """
         copied = [dict(message) for message in messages]
         if not self.lines:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fresh.guidance.settings import GuidanceSettings
 from fresh.knowledge import ToolIndex, ToolMemory
 from fresh.retrieval.query import Query
-from graph_schema.trajectory import CallStatus
+from graph_schema.trajectory import CallStatus, Effect
 from graph_schema.types import NodeType, Relation
 
 _RECENT = 3
@@ -43,7 +43,7 @@ class NextTool:
             similar: Likeness of every node's text to the request, [N]; read for Task nodes.
         """
         done = [tool for tool, status in query.used if status is CallStatus.OK]
-        votes: Counter[str] = Counter()
+        votes: dict[str, float] = defaultdict(float)
         for weight, part in (
             (self._settings.task_weight, self._of_similar_tasks(done, similar)),
             (self._settings.order_weight, self._of_order(done)),
@@ -58,27 +58,33 @@ class NextTool:
                 continue
             known = self._index.get(tool)
             if known is not None and known.success and known.success_rate >= self._settings.min_success_rate:
-                found.append((known, score * known.success_rate))
+                found.append((known, score * known.success_rate * self._fits(known.effect, query)))
         return sorted(found, key=lambda item: (-item[1], item[0].name))
 
+    def _fits(self, effect: Effect, query: Query) -> float:
+        """A yes of the user asks for a write; what neither reads nor writes is seldom what matters."""
+        if effect is Effect.WRITE:
+            return self._settings.confirmed_boost if query.confirmed and query.spoken and query.used else 1.0
+        return 0.3 if effect is Effect.OTHER else 1.0
+
     def _of_similar_tasks(self, done: Collection[str], similar: NDArray[np.float64]) -> dict[str, float]:
-        """What good runs of the nearest tasks did after the calls that are done."""
+        """What good runs of the nearest tasks did after what is done here."""
         block = self._index.graph.indices(NodeType.TASK)
         likeness = similar[block.start : block.stop]
         count = min(self._settings.similar_tasks, len(likeness))
         if not count:
             return {}
         best = np.argpartition(-likeness, count - 1)[:count]
-        votes: Counter[str] = Counter()
+        votes: dict[str, float] = defaultdict(float)
         for position in best[likeness[best] > 0]:
             for sequence in _sequences(self._index.graph.node(block.start + int(position)).data.get("tools")):
-                for distance, tool in enumerate(_remaining(sequence, done)[:_RECENT]):
+                for distance, tool in enumerate(_rest(sequence, done)[:_RECENT]):
                     votes[tool] += float(likeness[position]) / 2**distance
         return dict(votes)
 
     def _of_order(self, done: list[str]) -> dict[str, float]:
         """What followed the last actions in good runs."""
-        votes: Counter[str] = Counter()
+        votes: dict[str, float] = defaultdict(float)
         for distance, tool in enumerate(reversed(done[-_RECENT:])):
             for follower, share in self._after(tool).items():
                 votes[follower] += share / 2**distance
@@ -126,13 +132,15 @@ def _sequences(data: Any) -> list[list[str]]:
     )
 
 
-def _remaining(sequence: list[str], done: Collection[str]) -> list[str]:
-    """What is left of a sequence once the calls done are crossed off, each once."""
+def _rest(sequence: list[str], done: Collection[str]) -> list[str]:
+    """What comes in a sequence after the last of its calls that are done here.
+
+    Calls before it that were left out here were not needed: often they are another way to the same knowledge.
+    """
     left = Counter(done)
-    remaining = []
-    for tool in sequence:
+    reached = 0
+    for position, tool in enumerate(sequence):
         if left[tool]:
             left[tool] -= 1
-        else:
-            remaining.append(tool)
-    return remaining
+            reached = position + 1
+    return sequence[reached:]

@@ -22,11 +22,15 @@ class GuidanceSettings(BaseModel):
     """Score of a next tool relative to the best one, below which it is not proposed."""
     min_error_runs: int = Field(default=2, ge=1)
     """Runs that showed an error, before it is warned of."""
+    min_error_share: float = Field(default=0.05, ge=0, le=1)
+    """Share of a tool's uses that gave an error, from which it is warned of."""
+    confirmed_boost: float = Field(default=3.0, ge=1)
+    """How much likelier a write is once the user has said yes."""
     similar_tasks: int = Field(default=8, ge=0)
     """Recorded tasks nearest to the request, whose good runs vote for the next tool."""
-    task_weight: float = Field(default=0.4, ge=0)
+    task_weight: float = Field(default=0.3, ge=0)
     """Weight of what good runs of similar tasks did next."""
-    order_weight: float = Field(default=0.35, ge=0)
+    order_weight: float = Field(default=0.3, ge=0)
     """Weight of what followed the last actions in good runs."""
-    ranker_weight: float = Field(default=0.25, ge=0)
+    ranker_weight: float = Field(default=0.4, ge=0)
     """Weight of the ranker's score of the tool's actions."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fresh.conditions import CalledBefore, Condition, Confirmed, FieldIs, Grounded, ReadBefore, Within
-from fresh.fill import Filled
+from fresh.fill import OWN_WORDS, Filled
 from fresh.knowledge import KnownError, KnownRepair
 from fresh.values import is_reference
 
@@ -18,16 +18,9 @@ _MAX_CHOICES = 4
 
 def call_line(tool: str, filled: Mapping[str, Filled], arguments: Mapping[str, Any]) -> str:
     """A call with each argument's value, or where the value comes from."""
-    parts = [
-        argument_words(name, filled.get(name), arguments)
-        for name in [*arguments, *missing(filled, arguments)]
-    ]
+    names = [*arguments, *(name for name in filled if name not in arguments)]
+    parts = [argument_words(name, filled.get(name), arguments) for name in names]
     return f"call {tool}" + (f" with {', '.join(parts)}" if parts else "")
-
-
-def missing(filled: Mapping[str, Filled], arguments: Mapping[str, Any]) -> list[str]:
-    """Arguments still without a value."""
-    return [name for name in filled if name not in arguments]
 
 
 def argument_words(name: str, filled: Filled | None, arguments: Mapping[str, Any]) -> str:
@@ -41,7 +34,7 @@ def argument_words(name: str, filled: Filled | None, arguments: Mapping[str, Any
     choices = [
         shown for value in (filled.candidates if filled else ()) if (shown := value_words(name, value))
     ]
-    words = f"{plain} from {source or 'the user (ask)'}"
+    words = f"{plain} in {source}" if source == OWN_WORDS else f"{plain} from {source or 'the user (ask)'}"
     if 0 < len(choices) <= _MAX_CHOICES:
         words += f" ({'one of ' if len(choices) > 1 else ''}{', '.join(choices)})"
     return words
