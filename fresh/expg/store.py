@@ -60,10 +60,16 @@ class ToolShelf:
         if m.tokens is not None:
             self._tokens.append(float(m.tokens))
         self._lengths[experience.tokens] += 1
-        self._index.add(f"{m.raw_input if m.input is None else canonical(m.input)} {m.context}")
 
     def nearest(self, query: str, k: int) -> list[tuple[Experience, float]]:
-        """The k experiences whose input and context share most with a query."""
+        """The k experiences whose input and context share most with a query.
+
+        What came in since the last question is indexed first, so that a store opened for its statistics alone does not
+        pay for an index.
+        """
+        for experience in self.experiences[len(self._index) :]:
+            m = experience.invocation
+            self._index.add(f"{m.raw_input if m.input is None else canonical(m.input)} {m.context}")
         return [(self.experiences[position], score) for position, score in self._index.search(query, k)]
 
     def statistics(self, *, budget: int = DEFAULT_BUDGET, alpha: float | None = None) -> ClassStatistics:
@@ -175,7 +181,10 @@ class ExperienceStore:
 
     def _keep(self, experience: Experience) -> None:
         self._keys.add(experience.key)
-        self.shelves.setdefault(experience.tool, ToolShelf()).add(experience)
+        shelf = self.shelves.get(experience.tool)
+        if shelf is None:
+            shelf = self.shelves[experience.tool] = ToolShelf()
+        shelf.add(experience)
 
     def _line(self, experience: Experience) -> bytes:
         record = experience.model_dump(mode="json", exclude_defaults=True, exclude={"invocation": {"tool"}})
