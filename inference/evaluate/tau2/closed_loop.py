@@ -206,21 +206,25 @@ def run_closed_loop(
 
 
 def errors_alone(
-    domain: str, settings: Settings | None = None, *, split: str = "test", console: Console | None = None
+    domain: str,
+    settings: Settings | None = None,
+    *,
+    rate: float | None = None,
+    split: str = "test",
+    console: Console | None = None,
 ) -> dict[str, Arm]:
-    """What each kind of error costs by itself, without a gate: one arm a kind at its own rate, and one errorless.
+    """What each kind of error costs by itself, without a gate: one errorless arm (``none``), and one arm a kind.
 
     Args:
         domain: ``airline`` or ``retail``.
         settings: Rates and bounds; the shipped ones by default.
+        rate: Probability of the kind at each write; its configured one if left out.
         split: An official split.
         console: Where the progress bars go; standard error by default.
     """
     settings = settings or load_settings()
-    arms = {"none": run_closed_loop(domain, None, settings.only(), split=split, console=console)}
-    for kind in ErrorKind:
-        arms[kind.value] = run_closed_loop(domain, None, settings.only(kind), split=split, console=console)
-    return arms
+    chosen = {"none": settings.only(), **{kind.value: settings.only(kind, rate=rate) for kind in ErrorKind}}
+    return {name: run_closed_loop(domain, None, own, split=split, console=console) for name, own in chosen.items()}
 
 
 def compare(

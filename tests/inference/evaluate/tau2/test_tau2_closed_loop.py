@@ -42,8 +42,7 @@ def test_a_gate_that_blocks_all_catches_all_and_holds_all(without: Arm, fake_gat
 
 
 def test_each_kind_of_error_costs_by_itself() -> None:
-    rates = {kind.value: 0.5 for kind in ErrorKind}
-    arms = errors_alone("airline", load_settings(trials=1, resamples=50, rates=rates), console=QUIET)
+    arms = errors_alone("airline", load_settings(trials=1, resamples=50), rate=0.5, console=QUIET)
     assert arms["none"].pass_k[1].mean == 1.0 and list(arms)[1:] == list(ErrorKind)
     hit = [arm for kind, arm in arms.items() if kind != "none" and arm.faults[kind].made]
     assert len(hit) == 4 and all(arm.pass_k[1].mean < 1.0 for arm in hit)
