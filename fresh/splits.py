@@ -1,7 +1,7 @@
 """Which runs belong together, and folds that never cut such a group.
 
-Runs of the same task share their words and identifiers, and so do tasks of the same customer. A split between them would
-measure memory of names, not of experience.
+Runs of the same task share their words and identifiers, and so do tasks of the same customer. A split between them
+would measure memory of names, not of experience.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def folds(groups: Sequence[int], count: int, seed: int = 0) -> list[int]:
             f"{count} folds need at least 2 and no more than the {len(distinct)} groups of tasks there are: "
             "give more runs or fewer folds"
         )
-    sizes = {group: 0 for group in distinct}
+    sizes = dict.fromkeys(distinct, 0)
     for group in groups:
         sizes[group] += 1
     order = sorted(distinct, key=lambda group: hashlib.sha256(f"{seed}/{group}".encode()).digest())

@@ -1,0 +1,1 @@
+"""Fits the reranker to recorded runs and freezes the memory."""

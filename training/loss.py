@@ -15,8 +15,8 @@ def pairwise_loss(scores: Tensor, grades: Tensor, weighting: str = "none") -> Te
     Args:
         scores: [n].
         grades: [n].
-        weighting: ``none`` as above; ``grade`` weighs a pair by the difference of its grades; ``ndcg`` by what exchanging the
-            two would change in nDCG (LambdaRank).
+        weighting: ``none`` as above; ``grade`` weighs a pair by the difference of its grades; ``ndcg`` by what
+            exchanging the two would change in nDCG (LambdaRank).
 
     Returns:
         A scalar; 0 where there is no pair.

@@ -150,7 +150,7 @@ class RerankerModule(pl.LightningModule):
             value = (sums[seen, 0] / sums[seen, 1]).mean() if bool(seen.any()) else torch.tensor(0.0)
             self.log(f"{stage}/{name}", value.to(self.device), rank_zero_only=False, sync_dist=False)
 
-    def configure_optimizers(self) -> dict[str, Any]:
+    def configure_optimizers(self) -> Any:
         """AdamW with a one-cycle learning rate."""
         optimizer = torch.optim.AdamW(
             self.network.parameters(), lr=self.hparams["lr"], weight_decay=self.hparams["weight_decay"]

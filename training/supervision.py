@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fresh.retrieval.candidates import Recall, RecallSettings
 from fresh.retrieval.corpus import Corpus
 from fresh.retrieval.features import MatchFeatures
-from fresh.retrieval.relevance import good_writes, grades, task_writes
+from fresh.retrieval.relevance import grades, task_writes
 from fresh.retrieval.reranker import Example, make_example
 from fresh.retrieval.view import TYPE_CODE, GraphView
 from fresh.splits import folds
@@ -107,14 +107,16 @@ def _ask(corpus: Corpus, runs: Sequence[int], view: GraphView, settings: Supervi
     rng = np.random.default_rng(settings.seed)
     numbers = {task: i for i, task in enumerate(sorted({run.task_key for run in corpus.runs}))}
     writes = task_writes(view)
-    for i in _some_of_each_task(corpus, runs, settings, rng):
+    chosen = _some_of_each_task(corpus, runs, settings, rng)
+    # All texts at once: the encoder sorts them by length and wastes nothing on padding.
+    corpus.encode(p.query for i in chosen for p in corpus.some_points(i, settings.points_per_run, settings.seed))
+    corpus.encode(corpus.openings[i] for i in chosen if settings.whole_runs)
+    for i in chosen:
         task = numbers[corpus.runs[i].task_key]
-        points = corpus.points[i]
-        chosen = sorted(rng.permutation(len(points))[: settings.points_per_run])
-        encoded = corpus.encode(points[j].query for j in chosen)
-        for j, query in zip(chosen, encoded, strict=True):
+        points = corpus.some_points(i, settings.points_per_run, settings.seed)
+        for point, query in zip(points, corpus.encode(p.query for p in points), strict=True):
             found = recall.find(query.query)
-            truth = grades(view, points[j])
+            truth = grades(view, point)
             labelled = _labelled(make_example(view, features, found, query), truth, view.guidance, False, task)
             if (labelled.grades > 0).any():
                 yield _shuffled(labelled, rng) if settings.shuffle_labels else labelled
@@ -144,7 +146,7 @@ def _ask_for_runs(
     task: int,
 ) -> Iterator[Labelled]:
     """The query for recorded tasks that needed the same writes, if this run's are known."""
-    wanted = good_writes(corpus.runs[run], corpus.evidence[run])
+    wanted = corpus.good_writes[run]
     if wanted is None:
         return
     truth = np.zeros(len(view), dtype=np.float32)

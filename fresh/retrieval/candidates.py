@@ -1,7 +1,7 @@
 """Recall: the part of the memory that a query could concern, as a small graph of its own.
 
-Entry points are BM25's best nodes and the nodes of the tools that the moment is about. From there the typed neighbourhood
-is taken, a bounded number of edges for each relation and direction, so that no hub can fill the subgraph.
+Entry points are BM25's best nodes and the nodes of the tools that the moment is about. From there the typed
+neighbourhood is taken, a bounded number of edges for each relation and direction, so that no hub can fill the subgraph.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ class RecallSettings:
     hops: int = 2
 
 
+DEFAULT_RECALL = RecallSettings()
+
+
 @dataclass(frozen=True, slots=True)
 class Candidates:
     """A subgraph of the memory.
@@ -63,7 +66,7 @@ class Recall:
         settings: Bounds.
     """
 
-    def __init__(self, view: GraphView, settings: RecallSettings = RecallSettings()) -> None:
+    def __init__(self, view: GraphView, settings: RecallSettings = DEFAULT_RECALL) -> None:
         self.view = view
         self.settings = settings
         graph = view.graph

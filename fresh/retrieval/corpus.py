@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from fresh.mining.miner import EffectResolver, MiningSettings, reduce_evidence
 from fresh.retrieval.encoder import Encoder
 from fresh.retrieval.features import EncodedQuery, encode_queries
 from fresh.retrieval.query import Query
-from fresh.retrieval.relevance import DecisionPoint, decision_points, opening_query
+from fresh.retrieval.relevance import DecisionPoint, decision_points, good_writes, opening_query
 from fresh.retrieval.view import GraphView
 from fresh.splits import task_groups
 from graph_schema.errors import ConfigError
@@ -100,10 +101,24 @@ class Corpus:
         """Decision points of each run whose future bears something out."""
         return [decision_points(run, found) for run, found in zip(self.runs, self.evidence, strict=True)]
 
+    def some_points(self, run: int, count: int, seed: int = 0) -> list[DecisionPoint]:
+        """At most so many decision points of a run, drawn at random: the same ones whatever else is drawn."""
+        points = self.points[run]
+        rng = np.random.default_rng([seed, zlib.crc32(self.runs[run].id.encode())])
+        return [points[i] for i in sorted(rng.permutation(len(points))[:count])]
+
     @cached_property
     def openings(self) -> list[Query]:
         """The query made of each run's first user turns."""
         return [opening_query(run) for run in self.runs]
+
+    @cached_property
+    def good_writes(self) -> list[frozenset[str] | None]:
+        """Tools of the writes that each run is known to have needed."""
+        return [
+            good_writes(run, evidence, partial(self._resolver.effect, labelled=self._resolver.for_run(run)))
+            for run, evidence in zip(self.runs, self.evidence, strict=True)
+        ]
 
     def view(self, runs: Iterable[int]) -> GraphView:
         """A memory mined from some of the runs."""

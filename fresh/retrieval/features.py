@@ -1,7 +1,7 @@
 """e_match: what a query and a node have to do with each other, as a fixed list of numbers.
 
-Everything here is computed from the graph, which is mined from recorded runs alone, and from the live history. No feature
-knows which tool or domain it speaks of, so a reranker trained on one memory can be used with the next.
+Everything here is computed from the graph, which is mined from recorded runs alone, and from the live history. No
+feature knows which tool or domain it speaks of, so a reranker trained on one memory can be used with the next.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ _SHARP, _SOFT = 0.05, 0.2
 _MANY_TASKS = 2_000
 _NEAREST_TASKS = 256
 _BM25_RANKED = 256
+_TOOLS_BESIDE_TEXT = 0.2
+"""Weight of the overlap in tools, beside that of the request, in finding the nearest tasks."""
 _EPSILON = 1e-6
 
 
@@ -170,20 +172,16 @@ class MatchFeatures:
     ) -> None:
         """SEER's comparison with recorded tasks, and what the nearest of them did or had still to do."""
         view = self.view
-        chosen = self._nearest_tasks(scores)
-        sequences = view.sequences[chosen]
-        s1 = view.text[view.task_start + chosen].astype(np.float32) @ encoded.request
-        s2 = _tool_overlap(tally.done[:-1], sequences)
-        s3 = np.minimum(sequences, 1).sum(axis=1).clip(max=1)  # a good run of the task is known
-        for name, values in (("s1", s1), ("s2", s2), ("s3", s3)):
-            spread = np.zeros(view.num_tasks, dtype=np.float32)
-            spread[chosen] = values
-            best, mean = self._over_tasks(spread, nodes)
+        seer = seer_scores(view, encoded)
+        for i, name in enumerate(("s1", "s2", "s3")):
+            best, mean = self.over_tasks(seer[:, i], nodes)
             columns[f"seer_{name}_best"], columns[f"seer_{name}_mean"] = best, mean
-        known = s3 > 0
-        left = sequences[known] > tally.done[:-1]
-        near, base = s1[known] + 0.2 * s2[known], left.mean(axis=0) if known.any() else np.zeros(len(view.tools))
-        used = sequences[known] > 0
+        chosen = self._nearest_tasks(scores)
+        chosen = chosen[view.sequences[chosen].any(axis=1)]  # those of which a good run is known
+        sequences = view.sequences[chosen]
+        left, used = sequences > tally.done[:-1], sequences > 0
+        near = seer[chosen, 0] + _TOOLS_BESIDE_TEXT * _tool_overlap(tally.done[:-1], sequences)
+        base = left.mean(axis=0) if len(chosen) else np.zeros(len(view.tools))
         for name, scale in (("sharp", _SHARP), ("soft", _SOFT)):
             weight = _softmax(near / scale)
             columns[f"vote_{name}"] = _of_tool(weight @ used, tool)
@@ -199,7 +197,7 @@ class MatchFeatures:
         own = scores[view.task_start : view.task_start + view.num_tasks]
         return np.sort(np.argpartition(-own, _NEAREST_TASKS)[:_NEAREST_TASKS])
 
-    def _over_tasks(
+    def over_tasks(
         self, values: NDArray[np.float32], nodes: NDArray[np.int64]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Best and mean of a value over the tasks behind each node; 0 for a node without tasks."""
@@ -281,6 +279,14 @@ class MatchFeatures:
             own = self.view.words_of(int(nodes[position]))
             out[position] = len(words & own) / max(len(words | own), 1)
         return out
+
+
+def seer_scores(view: GraphView, encoded: EncodedQuery) -> NDArray[np.float32]:
+    """SEER's s1, s2 and s3 of every recorded task, [T, 3]."""
+    query = encoded.query
+    used = [tool for tool, _ in query.used]
+    offered = None if query.offered is None else sorted(query.offered)
+    return view.seer.scores(encoded.request, used, offered).astype(np.float32)
 
 
 def _of_tool(values: NDArray[np.floating], tool: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -10,9 +10,9 @@ from fresh.history import History
 from fresh.values import is_identifier
 from graph_schema.trajectory import CallStatus, Role
 
-_REQUEST_WORDS = 120
-_TURN_WORDS = 60
-_ERROR_WORDS = 40
+_REQUEST_WORDS = 100
+_TURN_WORDS = 40
+_ERROR_WORDS = 30
 _RECENT_TURNS = 2
 _EDGES = re.compile(r"^[^\w#$@<]+|[^\w>]+$")
 
@@ -23,8 +23,8 @@ class Query:
 
     Attributes:
         text: Request, latest user turns, last call and last error in words; what BM25 and the text encoder read.
-        request: Everything the user has said that far, shortened from the middle; identifiers left out. Compared with the
-            requests of recorded tasks.
+        request: Everything the user has said that far, shortened from the middle; identifiers left out. Compared with
+            the requests of recorded tasks.
         used: The agent's calls so far, ``(tool, status)``, oldest first.
         last_error: Text of the newest observation if it is an error, else empty.
         confirmed: The user's latest words agree to something.
@@ -77,7 +77,7 @@ def make_query(history: History, offered: Iterable[str] | None = None) -> Query:
 
 
 def strip_identifiers(text: str) -> str:
-    """Leaves out words that name one particular object, so that a query is about the kind of request, not whose it is."""
+    """Leaves out words that name one particular object: a query is about the kind of request, not whose it is."""
     return " ".join(word for word in text.split() if not is_identifier(_EDGES.sub("", word)))
 
 

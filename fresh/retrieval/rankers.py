@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from fresh.retrieval.features import EncodedQuery
+from fresh.retrieval.features import EncodedQuery, MatchFeatures, seer_scores
 from fresh.retrieval.view import GraphView
 
 Ranker = Callable[[GraphView, EncodedQuery], NDArray[np.float64]]
@@ -18,7 +18,7 @@ RRF_K = 60
 
 
 def by_success(view: GraphView, encoded: EncodedQuery) -> NDArray[np.float64]:
-    """Success prior: how often a node was borne out, whatever the query: smoothed share of good uses times their log count."""
+    """How often a node was borne out, whatever the query; see `success_prior`."""
     return success_prior(view)
 
 
@@ -57,14 +57,9 @@ def by_similarity_and_utility(view: GraphView, encoded: EncodedQuery) -> NDArray
 
 
 def by_seer(view: GraphView, encoded: EncodedQuery) -> NDArray[np.float64]:
-    """SEER's score of a node: the best of ``s1 + s2`` over the recorded tasks behind it."""
-    from fresh.retrieval.features import MatchFeatures
-
-    features = MatchFeatures(view).match(encoded, np.arange(len(view)))
-    from fresh.retrieval.features import MATCH_NAMES
-
-    columns = [MATCH_NAMES.index(name) for name in ("seer_s1_mean", "seer_s2_mean", "seer_s3_mean")]
-    return features[:, columns].sum(axis=1).astype(np.float64)
+    """SEER's score of a node: mean of ``s1 + s2 + s3`` over the recorded tasks behind it."""
+    mean = MatchFeatures(view).over_tasks(seer_scores(view, encoded).sum(axis=1), np.arange(len(view)))[1]
+    return mean.astype(np.float64)
 
 
 def by_chance(seed: int) -> Ranker:

@@ -1,13 +1,13 @@
 """What a run's own future says of a memory's nodes: the labels of training, and the truth of evaluation.
 
-A decision point is a moment at which the agent was to act. A node is relevant there if what the run still needed, or still
-did, bears it out. Nothing but recorded feedback is used: gold actions where the trace has them, otherwise the verified
-actions of a run that succeeded, and the errors that the run went on to make.
+A decision point is a moment at which the agent was to act. A node is relevant there if what the run still needed, or
+still did, bears it out. Nothing but recorded feedback is used: gold actions where the trace has them, otherwise the
+verified actions of a run that succeeded, and the errors that the run went on to make.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ from graph_schema.trajectory import CallStatus, Effect, GoldAction, Outcome, Rol
 from graph_schema.types import NodeType, Relation
 
 NEEDED, WARNED = 2.0, 1.0
-"""Grades: of an action, precondition or repair of a tool still needed; of an error still to be made, with its repair."""
+"""Grades: of an action, precondition or repair of a tool still needed; of an error to be made, with its repair."""
 
 _NEEDED_TYPES = (NodeType.ACTION, NodeType.PRECONDITION, NodeType.REPAIR)
 
@@ -127,15 +127,17 @@ def opening_query(trajectory: Trajectory, turns: int = 3) -> Query:
     return Query(text=text, request=text, user_turns=len(said))
 
 
-def good_writes(trajectory: Trajectory, evidence: RunEvidence) -> frozenset[str] | None:
+def good_writes(
+    trajectory: Trajectory, evidence: RunEvidence, effect_of: Callable[[str], Effect]
+) -> frozenset[str] | None:
     """Tools of the writes that a run is known to have needed.
 
     Gold writes where the trace has a solution, else the verified writes of a run that succeeded; None where neither is
     known.
     """
-    effects = {entry.tool: entry.effect for entry in evidence.calls}
     if trajectory.gold is not None:
-        return frozenset(a.tool for a in trajectory.gold if effects.get(a.tool) is Effect.WRITE and not a.by_user)
+        tools = (action.tool for action in trajectory.gold if not action.by_user)
+        return frozenset(tool for tool in tools if effect_of(tool) is Effect.WRITE)
     if trajectory.feedback.outcome is not Outcome.SUCCESS:
         return None
     return frozenset(e.tool for e in evidence.calls if e.effect is Effect.WRITE and e.credit.sign > 0)

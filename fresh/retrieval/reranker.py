@@ -57,12 +57,13 @@ class RerankerConfig:
         Raises:
             MemoryFileError: A setting is missing or unknown.
         """
-        names = {field.name for field in fields(cls)}
-        unknown = sorted(set(values) - names)
+        unknown = sorted(set(values) - {field.name for field in fields(cls)})
         if unknown:
-            raise MemoryFileError(f"the reranker has settings this version does not know: {', '.join(unknown)}; upgrade")
+            names = ", ".join(unknown)
+            raise MemoryFileError(f"this version does not know the reranker's {names}: upgrade fresh-memory")
+        plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
         try:
-            return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+            return cls(**plain)
         except TypeError as error:
             raise MemoryFileError(f"the reranker's settings are incomplete ({error}); export it again") from None
 
@@ -111,8 +112,8 @@ class Reranker(nn.Module):
             \sum_r \tfrac{1}{|\mathcal{N}_r(v)|} \sum_{u \in \mathcal{N}_r(v)} W_r h_u^{(l)}\big)\Big) \\
         s_\phi(q, v) &= \mathrm{MLP}([h_v \| q \| h_v \odot q])
 
-    Each relation is passed both ways, with weights of its own for the inverse. A second head of the same form scores the
-    Task nodes, for the retrieval of whole runs.
+    Each relation is passed both ways, with weights of its own for the inverse. A second head of the same form scores
+    the Task nodes, for the retrieval of whole runs.
 
     Args:
         config: The shape.
@@ -140,8 +141,8 @@ class Reranker(nn.Module):
         """Scores every node twice.
 
         Returns:
-            Relevance as guidance and relevance as a recorded task, [n] each; which of the two means something depends on
-            the node's type.
+            Relevance as guidance and relevance as a recorded task, [n] each; which of the two means something depends
+            on the node's type.
         """
         text = self.dropout(self.text_in(batch.text))
         query_text = self.dropout(self.text_in(batch.query_text.view(-1, 2, self.config.text_dim)).flatten(1))
@@ -220,7 +221,7 @@ class Standardise(nn.Module):
         return ((rows - self.mean) / self.scale).clamp(-8, 8)
 
 
-# -- from a memory to a batch -------------------------------------------------------------------------------------------
+# -- from a memory to a batch ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -283,8 +284,8 @@ def stat_columns(config: RerankerConfig, view: GraphView) -> list[int]:
     width = view.text.shape[1]
     if width != config.text_dim:
         raise SchemaError(
-            f"the reranker reads text embeddings {config.text_dim} wide ({config.encoder or 'unknown encoder'}), the graph "
-            f"has {width}: mine the graph with that encoder, or fit a reranker on this graph"
+            f"the reranker reads text embeddings {config.text_dim} wide ({config.encoder or 'unknown encoder'}), the "
+            f"graph has {width}: mine the graph with that encoder, or fit a reranker on this graph"
         )
     for what, wanted, known in (
         ("statistics", config.stat_names, view.stat_names),

@@ -10,6 +10,7 @@ import orjson
 from numpy.typing import NDArray
 
 from fresh.retrieval.bm25 import BM25Index, tokenize
+from fresh.seer import SeerIndex
 from graph_schema.errors import SchemaError
 from graph_schema.graph import ExperienceGraph
 from graph_schema.trajectory import Effect
@@ -116,12 +117,23 @@ class GraphView:
         return start, task
 
     @cached_property
-    def sequences(self) -> NDArray[np.float32]:
-        """How often the shortest good run of each task used each tool, [T, K]; zero where no run is known to be good."""
-        out = np.zeros((self.num_tasks, len(self.tools)), dtype=np.float32)
+    def chains(self) -> list[list[str]]:
+        """Tools of the shortest good run of each task, in order; empty where no run is known to be good."""
         data = self.graph.tables.nodes["data"].slice(self.task_start, self.num_tasks).to_pylist()
-        for row, text in enumerate(data):
-            for tool in next(iter(orjson.loads(text or "{}").get("tools") or ()), ()):
+        return [next(iter(orjson.loads(text or "{}").get("tools") or ()), []) for text in data]
+
+    @cached_property
+    def seer(self) -> SeerIndex:
+        """SEER's index over the recorded tasks, each by its request and its shortest good run."""
+        vectors = self.text[self.task_start : self.task_start + self.num_tasks].astype(np.float32)
+        return SeerIndex.build(vectors.reshape(self.num_tasks, self.text.shape[1]), None, self.chains)
+
+    @cached_property
+    def sequences(self) -> NDArray[np.float32]:
+        """How often the shortest good run of each task used each tool, [T, K]; zero where none is known."""
+        out = np.zeros((self.num_tasks, len(self.tools)), dtype=np.float32)
+        for row, chain in enumerate(self.chains):
+            for tool in chain:
                 if tool in self.tool_index:
                     out[row, self.tool_index[tool]] += 1
         return out

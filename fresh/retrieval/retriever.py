@@ -1,0 +1,162 @@
+"""Retrieval as the rest of FRESH uses it: a query in, the memory's nodes in order of relevance out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fresh.retrieval.bm25 import BM25Index
+from fresh.retrieval.candidates import DEFAULT_RECALL, Recall, RecallSettings
+from fresh.retrieval.encoder import Encoder, load_encoder
+from fresh.retrieval.features import EncodedQuery, MatchFeatures, encode_query
+from fresh.retrieval.query import Query
+from fresh.retrieval.view import TYPE_CODE, GraphView
+from graph_schema.errors import MemoryFileError
+from graph_schema.graph import ExperienceGraph
+from graph_schema.types import GUIDANCE_TYPES, NodeType
+
+if TYPE_CHECKING:
+    from fresh.retrieval.reranker import Reranker
+    from graph_schema.storage import Writer
+
+RERANKER_FILE = "reranker.safetensors"
+BM25_FILE = "bm25.safetensors"
+
+_GUIDANCE_CODES = [TYPE_CODE[t] for t in GUIDANCE_TYPES]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Nodes of one kind, best first.
+
+    Attributes:
+        nodes: Positions in the graph, int64 [m].
+        scores: The reranker's scores, float32 [m]; only differences within one ranking mean something.
+    """
+
+    nodes: NDArray[np.int64]
+    scores: NDArray[np.float32]
+
+
+class Retriever:
+    """Recall and reranking over one memory.
+
+    Args:
+        graph: The memory's graph, with features.
+        reranker: Trained on features of the same kind.
+        encoder: Embeds queries; loaded by the reranker's name for it on first use when None.
+        bm25: Index over all node texts; built when None.
+        settings: Bounds of the candidate subgraph.
+        device: Where the reranker runs.
+
+    Raises:
+        SchemaError: The graph's features are not those the reranker reads.
+    """
+
+    def __init__(
+        self,
+        graph: ExperienceGraph,
+        reranker: Reranker,
+        encoder: Encoder | None = None,
+        bm25: BM25Index | None = None,
+        settings: RecallSettings = DEFAULT_RECALL,
+        device: str = "cpu",
+    ) -> None:
+        from fresh.retrieval.reranker import stat_columns
+
+        self.view = GraphView(graph, bm25)
+        self.reranker = reranker.to(device).eval()
+        self.recall = Recall(self.view, settings)
+        self.features = MatchFeatures(self.view)
+        self._device = device
+        self._columns = stat_columns(reranker.config, self.view)
+        self._encoder = encoder
+
+    @property
+    def encoder(self) -> Encoder:
+        """The text encoder, loaded on first use."""
+        if self._encoder is None:
+            self._encoder = load_encoder(self.reranker.config.encoder, device="cpu")
+        return self._encoder
+
+    def rank(self, query: Query | EncodedQuery) -> Ranking:
+        """Guidance nodes among the candidates, best first."""
+        nodes, scores, _ = self._scores(query)
+        return _best_first(nodes, scores, np.isin(self.view.types[nodes], _GUIDANCE_CODES))
+
+    def rank_tasks(self, query: Query | EncodedQuery) -> Ranking:
+        """Recorded tasks among the candidates, the most alike in what has to be done first."""
+        nodes, _, scores = self._scores(query)
+        return _best_first(nodes, scores, self.view.types[nodes] == TYPE_CODE[NodeType.TASK])
+
+    def _scores(
+        self, query: Query | EncodedQuery
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]:
+        import torch
+
+        from fresh.retrieval.reranker import collate, make_example
+
+        encoded = encode_query(query, self.encoder) if isinstance(query, Query) else query
+        candidates = self.recall.find(encoded.query)
+        if not len(candidates.nodes):
+            none = np.zeros(0, dtype=np.float32)
+            return candidates.nodes, none, none
+        example = make_example(self.view, self.features, candidates, encoded)
+        with torch.inference_mode():
+            guidance, tasks = self.reranker(collate([example], self._columns).to(self._device))
+        return candidates.nodes, guidance.cpu().numpy(), tasks.cpu().numpy()
+
+    # -- files ----------------------------------------------------------------------------------------------------
+
+    def writers(self) -> dict[str, Writer]:
+        """What writes the retriever's files of a memory, for `graph_schema.storage.write_folder`."""
+        from safetensors.numpy import save_file
+
+        return {
+            RERANKER_FILE: self.reranker.write_weights,
+            BM25_FILE: lambda path: save_file({k: np.array(v) for k, v in self.view.bm25.to_arrays().items()}, path),
+        }
+
+    def manifest(self) -> dict[str, Any]:
+        """What a manifest says of the retriever."""
+        return {"reranker": self.reranker.config.plain()}
+
+    @classmethod
+    def from_files(
+        cls,
+        graph: ExperienceGraph,
+        manifest: Mapping[str, Any],
+        files: Mapping[str, Path],
+        encoder: Encoder | None = None,
+        device: str = "cpu",
+    ) -> Retriever:
+        """Reads a retriever from files that were already checked against their hashes.
+
+        Raises:
+            MemoryFileError: The memory has no reranker, or a file is damaged.
+            SchemaError: The graph's features are not those the reranker reads.
+        """
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        from fresh.retrieval.reranker import Reranker
+
+        if "reranker" not in manifest or RERANKER_FILE not in files or BM25_FILE not in files:
+            raise MemoryFileError("this memory has no reranker: train one with 'fresh fit --config ...'")
+        try:
+            bm25 = BM25Index.from_arrays(load_file(files[BM25_FILE]))
+        except (OSError, SafetensorError) as error:
+            raise MemoryFileError(f"{files[BM25_FILE]} cannot be read ({error}); export the memory again") from None
+        reranker = Reranker.read(manifest["reranker"], files[RERANKER_FILE], device)
+        return cls(graph, reranker, encoder, bm25, device=device)
+
+
+def _best_first(nodes: NDArray[np.int64], scores: NDArray[np.float32], wanted: NDArray[np.bool_]) -> Ranking:
+    nodes, scores = nodes[wanted], scores[wanted]
+    order = np.argsort(-scores, kind="stable")
+    return Ranking(nodes[order], scores[order])

@@ -1,0 +1,138 @@
+"""Retrieval of whole runs: of other tasks' runs, one that succeeded with the same set of gold writes.
+
+The query is the user's first three turns, so that the figures compare with those of any memory of traces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fresh.retrieval.bm25 import BM25Index
+from fresh.retrieval.corpus import Corpus
+from fresh.retrieval.features import EncodedQuery, seer_scores
+from fresh.retrieval.metrics import Estimate, bootstrap, mean_by_task, ranked, reciprocal_rank
+from fresh.retrieval.retriever import Retriever
+from fresh.retrieval.view import GraphView
+from graph_schema.trajectory import Outcome
+from graph_schema.types import NodeType
+
+_SUCCESS = {Outcome.SUCCESS: 1.0, Outcome.UNKNOWN: 0.5, Outcome.FAILURE: 0.0}
+
+
+class Documents:
+    """Recorded runs as documents.
+
+    Args:
+        corpus: All runs.
+        runs: Those that are documents.
+        view: The memory mined from them.
+    """
+
+    def __init__(self, corpus: Corpus, runs: Sequence[int], view: GraphView) -> None:
+        self.runs = list(runs)
+        self.bm25 = BM25Index.build([corpus.openings[i].text for i in runs])
+        self.vectors = np.stack([q.text for q in corpus.encode(corpus.openings[i] for i in runs)])
+        self.success = np.array([_SUCCESS[corpus.runs[i].feedback.outcome] for i in runs])
+        self.writes = [corpus.good_writes[i] for i in runs]
+        nodes = [view.graph.find(NodeType.TASK, corpus.runs[i].task_key) for i in runs]
+        self.task = np.array([-1 if node is None else node - view.task_start for node in nodes])
+        self.view = view
+
+
+RunRanker = Callable[[Documents, EncodedQuery], NDArray[np.float64]]
+
+
+def _bm25(documents: Documents, query: EncodedQuery) -> NDArray[np.float64]:
+    return documents.bm25.scores(query.query.text)
+
+
+def _dense(documents: Documents, query: EncodedQuery) -> NDArray[np.float64]:
+    return (documents.vectors @ query.text).astype(np.float64)
+
+
+def _seer(documents: Documents, query: EncodedQuery) -> NDArray[np.float64]:
+    return seer_scores(documents.view, query)[documents.task, :2].sum(axis=1).astype(np.float64)
+
+
+def _bm25_and_success(documents: Documents, query: EncodedQuery) -> NDArray[np.float64]:
+    scores = _bm25(documents, query)
+    return scores / max(scores.max(initial=0.0), 1e-9) + documents.success
+
+
+RUN_RANKERS: dict[str, RunRanker] = {
+    "bm25": _bm25,
+    "dense": _dense,
+    "seer s1 + s2": _seer,
+    "bm25 + success prior": _bm25_and_success,
+}
+"""Every ranker of runs but the trained one."""
+
+
+def trained_scores(documents: Documents, retriever: Retriever, query: EncodedQuery) -> NDArray[np.float64]:
+    """The trained ranker's scores of runs: its score of the run's task, runs known to have succeeded first.
+
+    Runs of one task that ended alike are told apart by BM25.
+    """
+    ranking = retriever.rank_tasks(query)
+    by_task = np.full(retriever.view.num_tasks + 1, np.nan)
+    by_task[ranking.nodes - retriever.view.task_start] = _squash(ranking.scores)
+    own = np.nan_to_num(by_task[documents.task], nan=0.0)
+    bm25 = _bm25(documents, query)
+    return documents.success + own + 1e-4 * bm25 / max(bm25.max(initial=0.0), 1e-9)
+
+
+def _squash(scores: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Ranks as numbers in (0, 0.5): below what tells a good run from one of unknown outcome."""
+    order = np.empty(len(scores))
+    order[np.argsort(scores, kind="stable")] = np.arange(1, len(scores) + 1)
+    return 0.49 * order / max(len(scores), 1)
+
+
+class RunQueries:
+    """Reciprocal ranks of every ranker of runs, query by query."""
+
+    def __init__(self) -> None:
+        self.tasks: list[str] = []
+        self.clusters: dict[Any, int] = {}
+        self.values: dict[str, list[float]] = {name: [] for name in (*RUN_RANKERS, "r-gcn")}
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def ask(self, corpus: Corpus, inside: Sequence[int], held_out: Sequence[int], retriever: Retriever) -> None:
+        """Asks for runs with the openings of those held out; queries that nothing answers are left out."""
+        documents = Documents(corpus, inside, retriever.view)
+        for run, query in zip(held_out, corpus.encode(corpus.openings[i] for i in held_out), strict=True):
+            gold = corpus.runs[run].gold
+            wanted = corpus.good_writes[run]
+            if gold is None or wanted is None:
+                continue
+            truth = np.array([w == wanted for w in documents.writes]) & (documents.success == 1)
+            if not truth.any():
+                continue
+            self.tasks.append(corpus.runs[run].task_key)
+            self.clusters[corpus.runs[run].task_key] = corpus.groups[run]
+            for name, ranker in RUN_RANKERS.items():
+                self._add(name, truth, ranker(documents, query))
+            self._add("r-gcn", truth, trained_scores(documents, retriever, query))
+
+    def _add(self, name: str, truth: NDArray[np.bool_], scores: NDArray[np.float64]) -> None:
+        order = ranked(scores, seed=len(self.tasks))
+        self.values[name].append(reciprocal_rank(truth.astype(np.float32), order))
+
+    def estimates(self) -> dict[str, Estimate]:
+        """MRR@10 of each ranker, mean over tasks; empty when nothing was asked."""
+        if not self.tasks:
+            return {}
+        return {n: bootstrap(mean_by_task(v, self.tasks), self.clusters) for n, v in self.values.items()}
+
+    def difference(self, left: str, right: str) -> Estimate | None:
+        """Paired difference of two rankers; None when nothing was asked."""
+        if not self.tasks:
+            return None
+        paired = [a - b for a, b in zip(self.values[left], self.values[right], strict=True)]
+        return bootstrap(mean_by_task(paired, self.tasks), self.clusters)
