@@ -19,7 +19,7 @@ class _Condition(BaseModel):
 
 
 class ReadBefore(_Condition):
-    """A successful call of ``tool`` has been made with the value that ``argument`` has now.
+    """A successful call of ``tool`` has been made with each identifier that ``argument`` has now.
 
     Attributes:
         parameter: The parameter of ``tool`` that took the value.
@@ -32,8 +32,8 @@ class ReadBefore(_Condition):
     argument: str
 
     def holds(self, arguments: dict[str, Any], history: History) -> bool | None:
-        """True, False, or None where the argument is absent."""
-        values = argument_values(arguments, self.argument)
+        """True, False, or None where the argument holds no identifier."""
+        values = references(arguments, self.argument)
         if not values:
             return None
         return all(history.answered(self.tool, {self.parameter: value}) is not None for value in values)
