@@ -22,6 +22,8 @@ _NO_PLACE = ("nowhere", "argument")
 _SURE = 1.0
 """Score from which a value is taken for the right one; below it, it is only offered."""
 _MAX_CANDIDATES = 16
+_BESIDE, _NEAR = 0.6, 0.3
+"""How much the words just before an identifier, and those around it, say for an argument of that name."""
 _GENERIC = frozenset({"id", "ids", "number", "code", "name", "value", "key", "no"})
 _WORDS = re.compile(r"[A-Za-z]+")
 
@@ -71,9 +73,11 @@ def fill(
     if not ranked:
         return Filled(argument, None, (), words, False)
     found = _distinct(value for value, _, _ in ranked)
-    best = [value for value, score, _ in ranked if score == ranked[0][1]]
-    sure = len(_distinct(best)) == 1 and not _is_list(argument, schema) and ranked[0][1] >= _SURE
-    chosen = ranked[0][0] if sure else None
+    best = _distinct(value for value, score, _ in ranked if score == ranked[0][1])
+    if len(best) > 1:  # of several that fit equally, the one that the user has named
+        best = [value for value in best if live.history.said(value)]
+    sure = len(best) == 1 and not _is_list(argument, schema) and ranked[0][1] >= _SURE
+    chosen = best[0] if sure else None
     return Filled(argument, chosen, tuple(found[:_MAX_CANDIDATES]), ranked[0][2] or words, sure)
 
 
@@ -138,9 +142,8 @@ def _ranked(argument: str, sources: list[str], live: Live) -> list[tuple[Any, fl
         singular = name.removesuffix("s")
         values = live.fields.get(name) or live.fields.get(singular) or []
         found += [(value, 1.0, f"field {name} seen in a result") for value in values]
-        found += [
-            (value, 0.5 + bonus / 10, "the request") for value, bonus in told_values(name, live) if bonus > 0
-        ]
+        told = [(value, bonus) for value, bonus in told_values(name, live) if bonus > 0]
+        found += [(value, (_SURE if bonus >= _NEAR else 0.5) + bonus / 10, "the request") for value, bonus in told]
     return sorted(found, key=lambda item: -item[1])
 
 
@@ -158,10 +161,10 @@ def told_values(name: str, live: Live) -> list[tuple[Any, float]]:
         if ("@" in token) != wants_mail:
             continue
         near = any(word in before[-25:] for word in words)
-        bonus = 0.6 if near else 0.3 if any(word in before + after for word in words) else 0.0
+        bonus = _BESIDE if near else _NEAR if any(word in before + after for word in words) else 0.0
         bonus += 0.2 if any(word in token.lower() for word in words) else 0.0
         if bonus or names_object or wants_mail:
-            found.append((token, bonus or (0.1 if wants_mail else 0.0)))
+            found.append((token, bonus or (_NEAR if wants_mail else 0.0)))
     return sorted(found, key=lambda item: -item[1])
 
 

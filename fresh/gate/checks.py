@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 _TRANSIENT = re.compile(
-    r"time[d -]?out|temporar|try again|rate.?limit|too many requests|unavailable|overloaded|connection"
+    r"timed?[ -]?out|temporar|try again|rate.?limit|too many requests|unavailable|overloaded|connection"
     r"|\b(?:429|50[234])\b",
     re.IGNORECASE,
 )

@@ -48,7 +48,7 @@ class Guide:
         self._bm25 = bm25
         self._ranker = ranker
         self.settings = settings or GuidanceSettings()
-        self._next = NextTool(gate.index, self.settings)
+        self._next = NextTool(gate, self.settings)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._ranker!r})"

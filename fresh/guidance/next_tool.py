@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fresh.gate.gate import Gate
 from fresh.guidance.settings import GuidanceSettings
-from fresh.knowledge import ToolIndex, ToolMemory
+from fresh.knowledge import ToolMemory
 from fresh.retrieval.query import Query
 from graph_schema.trajectory import CallStatus, Effect
 from graph_schema.types import NodeType, Relation
@@ -23,12 +24,13 @@ class NextTool:
     """Scores tools for the next step.
 
     Args:
-        index: Tools of the memory.
+        gate: The gate of the memory: it knows which tools wait for a yes of the user.
         settings: Weights.
     """
 
-    def __init__(self, index: ToolIndex, settings: GuidanceSettings) -> None:
-        self._index = index
+    def __init__(self, gate: Gate, settings: GuidanceSettings) -> None:
+        self._gate = gate
+        self._index = gate.index
         self._settings = settings
         self._followers: dict[str, dict[str, float]] = {}
 
@@ -58,14 +60,19 @@ class NextTool:
                 continue
             known = self._index.get(tool)
             if known is not None and known.success and known.success_rate >= self._settings.min_success_rate:
-                found.append((known, score * known.success_rate * self._fits(known.effect, query)))
+                found.append((known, score * known.success_rate * self._fits(known, query)))
         return sorted(found, key=lambda item: (-item[1], item[0].name))
 
-    def _fits(self, effect: Effect, query: Query) -> float:
+    def _fits(self, tool: ToolMemory, query: Query) -> float:
         """A yes of the user asks for a write; what neither reads nor writes is seldom what matters."""
-        if effect is Effect.WRITE:
-            return self._settings.confirmed_boost if query.confirmed and query.spoken and query.used else 1.0
-        return 0.3 if effect is Effect.OTHER else 1.0
+        if tool.effect is Effect.OTHER:
+            return 0.3
+        if tool.effect is Effect.READ:
+            return 1.0
+        if query.confirmed and query.spoken and query.used:
+            return self._settings.confirmed_boost
+        waits = any(rule.condition.kind == "confirmed" for rule in self._gate.rules(tool.name))
+        return 0.5 if waits else 1.0
 
     def _of_similar_tasks(self, done: Collection[str], similar: NDArray[np.float64]) -> dict[str, float]:
         """What good runs of the nearest tasks did after what is done here."""

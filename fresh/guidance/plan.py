@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fresh.conditions import ReadBefore
 from fresh.fill import Filled, argument_sources, fill, required_arguments, source_tool
 from fresh.gate.checks import failed_before
 from fresh.gate.context import Context
@@ -194,6 +195,17 @@ class Planner:
             if finding.node in rules and not any(todo.kind == "call" for todo in finding.todo):
                 self._plan.unmet.append((tool, rules[finding.node], finding))
 
+    def _unread(self, action: Action) -> Iterator[tuple[ToolMemory, dict[str, Any]]]:
+        """Look-ups demanded for an argument whose value is still open: none of its candidates has been read."""
+        for rule in self._gate.rules(action.tool.name):
+            condition = rule.condition
+            if not isinstance(condition, ReadBefore) or condition.argument not in action.missing:
+                continue
+            other, options = self._gate.index.get(condition.tool), action.filled[condition.argument].candidates
+            read = [self._live.history.answered(condition.tool, {condition.parameter: value}) for value in options]
+            if other is not None and not any(read):
+                yield other, {condition.parameter: options[0]} if len(options) == 1 else {}
+
     def _needed(
         self, action: Action, findings: Sequence[Finding]
     ) -> Iterator[tuple[ToolMemory, dict[str, Any]]]:
@@ -202,6 +214,8 @@ class Planner:
             other = self._gate.index.get(todo.tool)
             if other is not None:
                 yield other, todo.arguments
+        if action.tool.effect is Effect.WRITE:
+            yield from self._unread(action)
         for name in action.missing:
             sources = [] if action.filled[name].candidates else argument_sources(name, action.tool)
             other = self._gate.index.get(source_tool(sources[0])) if sources else None

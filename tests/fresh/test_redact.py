@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fresh.redact import Redactor, is_random
+from fresh.values import is_identifier
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "particular"),
+    [
+        ("order #W98765 is gone", "<ID>", "W98765"),
+        ("write to jo@old.example now", "<EMAIL>", "jo@old"),
+        ("paid $1,077.10 for it", "<AMOUNT>", "77.10"),
+        ("on 2023-01-02 at noon", "<DATE>", "2023"),
+        ("see https://x.example/a?b=c", "<URL>", "x.example"),
+        ("the password is hunter2go", "<SECRET>", "hunter"),
+        ("api_key: abcdefgh", "<SECRET>", "abcdefgh"),
+        ("use sk-abcDEF123456789 here", "<SECRET>", "abcDEF"),
+        ("token ghp_0123456789abcdefABCDEF", "<SECRET>", "ghp_"),
+        ("blob 8fj2Kd9s0Qpz7Xw3Lm5Vb1Nc", "<SECRET>", "8fj2"),
+        ("a total of 123456 items", "<ID>", "123456"),
+        ("a total of 1234 items", "<NUMBER>", "1234"),
+    ],
+)
+def test_particulars_become_their_kind(text: str, kind: str, particular: str):
+    redactor = Redactor()
+    clean = redactor.clean(text)
+    assert kind in clean and particular not in clean
+    assert sum(redactor.replaced.values()) == 1
+
+
+def test_what_the_live_history_or_the_tools_show_stays():
+    redactor = Redactor(lambda: ["cancel #W98765 for jo@old.example"], {"get_order_v2"})
+    text = "call get_order_v2 with #W98765 for jo@old.example"
+    assert redactor.clean(text) == text and not redactor.replaced
+
+
+def test_part_of_a_longer_value_is_not_taken_for_the_value():
+    assert Redactor(lambda: ["#W987650"]).clean("#W98765") == "<ID>"
+
+
+def test_the_history_is_read_only_if_needed():
+    def history() -> list[str]:
+        raise AssertionError("read")
+
+    assert Redactor(history).clean("before cancel_order: call get_order first") == "before cancel_order: call get_order first"
+
+
+def test_placeholders_and_lines_stay_whole():
+    assert Redactor().clean("total is <AMOUNT>,\n item <ITEM_IDS> gone") == "total is <AMOUNT>, item <ITEM_IDS> gone"
+
+
+def test_long_names_are_not_keys():
+    assert not is_random("update_reservation_passengers_v2") and is_random("8fj2Kd9s0Qpz7Xw3Lm5Vb1Nc")
+
+
+@given(st.text(max_size=60))
+def test_cleaning_again_changes_nothing_and_no_identifier_is_left(text: str):
+    clean = Redactor().clean(text)
+    assert Redactor().clean(clean) == clean
+    assert not any(is_identifier(word) for word in clean.split() if word.isascii() and word.isalnum())
