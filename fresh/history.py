@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from fresh.traces.structure import parse_observation
-from fresh.values import is_identifier, is_reference, leaves, normalise, same_arguments
+from fresh.values import is_identifier, is_reference, leaves, normalise, same_arguments, same_value
 from graph_schema.trajectory import CallStatus, Role, ToolCall, Turn
 
 _AFFIRMATIVE = re.compile(
@@ -320,7 +320,7 @@ def agrees(text: str) -> bool:
 
 def _has_arguments(call: ToolCall, wanted: dict[str, Any]) -> bool:
     own = call.arguments or {}
-    return all(name in own and normalise(own[name]) == normalise(value) for name, value in wanted.items())
+    return all(name in own and same_value(own[name], value) for name, value in wanted.items())
 
 
 def _stands_in(key: str, text: str) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from fresh.traces import load
 from graph_schema import Trajectory
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 DESKS = Path(__file__).parents[2] / "data" / "desks"
 

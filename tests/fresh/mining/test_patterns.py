@@ -111,6 +111,10 @@ class TestRequests:
         text = request_text("Please take Sunniva off XKCDQZ at Harbour", [], shown)
         assert text == "Please take <NAME> off <ID> at Harbour"
 
+    def test_codes_of_letters_alone_are_left_out(self) -> None:
+        assert request_text("Please cancel XKCDQZ for me, ASAP.", []) == "Please cancel <ID> for me, ASAP."
+        assert request_text("PLEASE CANCEL IT!", []) == "PLEASE CANCEL IT!"
+
     def test_a_plain_word_that_was_an_argument_stays(self) -> None:
         assert request_text("it was lost", [call("end", {"reason": "lost"})]) == "it was lost"
 
