@@ -410,3 +410,89 @@ def test_unknown_option_is_a_usage_error(fresh: Fresh) -> None:
     result = fresh("mine", "--nonesuch")
     assert result.status == 2
     assert "--nonesuch" in result.err
+
+
+# -- from traces to a gated action -------------------------------------------------------------------------------
+
+
+NEW = {"#G8137": "#G9901", "770290": "779910", "770292": "779912", "604173": "609973", "card_9053": "card_9953"}
+NEW |= {"ingrid": "nora", "Ingrid": "Nora", "sorrel": "vale", "Sorrel": "Vale", "_2251": "_2299"}
+
+
+class Step(NamedTuple):
+    """A conversation that the memory was not mined from, cut before its write."""
+
+    memory: Path
+    run: dict[str, Any]
+    before: int
+
+    def messages(self, folder: Path, length: int) -> Path:
+        file = folder / f"messages-{length}.json"
+        file.write_text(json.dumps({"messages": self.run["messages"][:length], "tools": self.run["tools"]}))
+        return file
+
+    def call(self, folder: Path, name: str = "", **arguments: str) -> Path:
+        call = json.loads(json.dumps(self.run["messages"][self.before]["tool_calls"][0]))
+        made = json.loads(call["function"]["arguments"])
+        call["function"] |= {"arguments": json.dumps(made | arguments)} | ({"name": name} if name else {})
+        (folder / "call.json").write_text(json.dumps(call))
+        return folder / "call.json"
+
+
+@pytest.fixture
+def step(memory: Path) -> Step:
+    """A new customer wants what others wanted before: every name and number is another one."""
+    line = next(line for line in GARDEN.read_text(encoding="utf-8").splitlines() if '"swap-1"' in line)
+    for old, new in NEW.items():
+        line = line.replace(old, new)
+    run = json.loads(line)
+    names = [[call["function"]["name"] for call in m.get("tool_calls") or ()] for m in run["messages"]]
+    return Step(memory, run, names.index(["swap_item"]))
+
+
+def test_a_write_whose_conditions_hold_is_allowed(fresh: Fresh, step: Step, tmp_path: Path) -> None:
+    result = fresh("gate", step.memory, step.messages(tmp_path, step.before), step.call(tmp_path))
+    assert result.status == 0
+    assert result.out.startswith("allow")
+
+
+def test_a_premature_write_is_sent_back_with_what_to_do_first(fresh: Fresh, step: Step, tmp_path: Path) -> None:
+    args = (step.memory, step.messages(tmp_path, 1), step.call(tmp_path))
+    decision = json.loads(fresh("gate", *args, "--json", "--provenance").out)
+    assert decision["verdict"] == "revise"
+    calls = [(todo["tool"], todo["arguments"]) for todo in decision["todo"] if todo["kind"] == "call"]
+    assert ("get_order", {"order_id": "#G9901"}) in calls
+    assert {todo["argument"] for todo in decision["todo"] if todo["kind"] == "correct_argument"} >= {"item_id"}
+    assert any(finding["runs"] for finding in decision["findings"])
+    text = fresh("gate", *args).out
+    assert decision["reason"] in text
+    assert all(todo["text"] in text for todo in decision["todo"])
+
+
+def test_an_invented_number_and_an_unknown_tool_are_not_allowed(fresh: Fresh, step: Step, tmp_path: Path) -> None:
+    messages = step.messages(tmp_path, step.before)
+    for arguments in ({"new_item_id": "779999"}, {"name": "burn_order"}):
+        result = fresh("gate", step.memory, messages, step.call(tmp_path, **arguments))
+        assert result.status == 0
+        assert result.out.split(":")[0] in ("revise", "block", "transfer"), result.out
+
+
+def test_guidance_fits_the_step_and_names_its_runs(fresh: Fresh, step: Step, tmp_path: Path) -> None:
+    start, later = step.messages(tmp_path, 1), step.messages(tmp_path, 6)
+    first, second = fresh("guide", step.memory, start), fresh("guide", step.memory, later)
+    assert first.status == second.status == 0
+    assert "nora.vale@garden.example" in first.out
+    assert "get_plant" in second.out
+    assert "609973" in second.out
+    lines = json.loads(fresh("guide", step.memory, start, "--json", "--provenance").out)["lines"]
+    known = {run["id"] for run in ExperienceGraph.load(step.memory).tables.runs.to_pylist()}
+    named = {run for line in lines for run in line["runs"]}
+    assert named
+    assert named <= known
+    assert not any(old in first.out + second.out for old in NEW)
+
+
+def test_a_missing_memory_at_the_gate_is_one_line(fresh: Fresh, step: Step, tmp_path: Path) -> None:
+    result = fresh("gate", tmp_path / "absent", step.messages(tmp_path, 1), step.call(tmp_path))
+    assert result.status == 2
+    assert "no memory at" in result.one_line
