@@ -63,17 +63,18 @@ def write_folder(path: Path, writers: Mapping[str, Writer], manifest: Mapping[st
 
 def _publish(path: Path, writers: Mapping[str, Writer], manifest: Mapping[str, Any]) -> None:
     before = _named_files(path / MANIFEST)
-    staged: dict[str, Path] = {}
+    new_manifest = path / f".{secrets.token_hex(6)}.{MANIFEST}"
+    staged: dict[str, Path] = {MANIFEST: new_manifest}
     try:
+        new_manifest.touch()
         for name, write in writers.items():
             staged[name] = path / f".{secrets.token_hex(6)}.{name}"
             write(staged[name])
+            staged[name].chmod(new_manifest.stat().st_mode)  # some writers make files for their owner alone
         files = {name: _describe(name, staged[name]) for name in writers}
         body = {"format_version": FORMAT_VERSION, **manifest, "files": files}
         for name, entry in files.items():
             staged[name].replace(path / entry["path"])
-        new_manifest = path / f".{secrets.token_hex(6)}.{MANIFEST}"
-        staged[MANIFEST] = new_manifest
         new_manifest.write_bytes(orjson.dumps(body, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n")
         new_manifest.replace(path / MANIFEST)
     finally:

@@ -127,8 +127,8 @@ def argument_placeholders(arguments: Mapping[str, Any] | None) -> dict[str, str]
         text = None if isinstance(value, bool) else normalise(value)
         if text is None or not 3 <= len(text) <= 80 or _NUMBER.fullmatch(text):
             continue
-        if text.isalpha() and text == str(value):
-            continue  # a plain lower-case word is a choice, not a particular
+        if text == str(value) and choice(value) is not None:
+            continue  # plain lower-case words are a choice, not a particular
         name = path.replace("[]", "").replace("{}", "").rsplit(".", 1)[-1]
         known.setdefault(text, placeholder(name))
     return known

@@ -1,4 +1,4 @@
-"""Writes the traces under ``desks/``: runs of a scripted agent at two invented desks, good ones and faulty ones.
+"""Writes the traces under ``desks/`` and ``dirty/``: runs of a scripted agent at two invented desks.
 
 Run ``python tests/data/make_traces.py`` after a change; the same code always writes the same bytes. Each task has a
 plan (look-ups, then one write that the customer agrees to). A run follows the plan, or makes one slip:
@@ -33,6 +33,7 @@ from worlds import GARDEN_TOOLS, LIBRARY_TOOLS, World, garden, library  # noqa: 
 
 Call = tuple[str, dict[str, Any]]
 START = 1_900_000_000
+LONG_TASKS = (2, 5, 6)
 LONG_SLIPS = (("", "skip", "mixed_up"), ("", "repeat", "hasty"), ("", "early", "repeat"))
 RENEWAL_SLIPS = (("", "mixed_up", "skip"), ("", "repeat", ""), ("", "hasty"))
 CANCEL_SLIPS = (("", "repeat", "mixed_up"), ("", "skip", "hasty"), ("", "repeat"))
@@ -155,7 +156,7 @@ def _in_order(task: Task, slip: str, talk: Talk) -> None:
 
 def library_tasks() -> list[Task]:
     """Renewals and holds."""
-    count = 10
+    count = 14
     world = lambda: library(count)  # noqa: E731
     data, tasks = world().data, []
     members = list(data["members"].values())
@@ -165,7 +166,7 @@ def library_tasks() -> list[Task]:
         name, stranger = f"{member['first_name']} {member['last_name']}", members[(n + 3) % count]
         look_up = ("find_member", {"email": member["email"]})
         show = ("get_member", {"member_id": member["member_id"]})
-        if n in (6, 7, 9):
+        if n % 7 in LONG_TASKS:
             copies = [copy_["copy_id"] for copy_ in title["copies"]]
             hold = {"member_id": member["member_id"], "title_id": title["title_id"]}
             elsewhere = data["titles"][other["title_id"]]["copies"][1]["copy_id"]
@@ -217,7 +218,7 @@ def library_tasks() -> list[Task]:
 
 def garden_tasks() -> list[Task]:
     """Swaps and cancellations."""
-    count = 10
+    count = 14
     world = lambda: garden(count)  # noqa: E731
     data, tasks = world().data, []
     for n, customer in enumerate(data["customers"].values()):
@@ -231,7 +232,7 @@ def garden_tasks() -> list[Task]:
             ("get_customer", {"customer_id": customer["customer_id"]}),
             ("get_order", {"order_id": order["order_id"]}),
         ]
-        if n in (1, 3, 6, 8, 9):
+        if n % 7 in LONG_TASKS:
             swap = {"order_id": order["order_id"], "item_id": item["item_id"]}
             good = {**swap, "new_item_id": sizes[2], "card_id": cards[0]}
             tasks.append(
@@ -337,11 +338,10 @@ def dirty(clean: list[dict[str, Any]]) -> list[str]:
 def main() -> None:
     """Writes the files."""
     folder = FOLDER / "desks"
-    folder.mkdir(exist_ok=True)
     loans, orders = runs(library_tasks(), LIBRARY_TOOLS), runs(garden_tasks(), GARDEN_TOOLS)
     for name, rows in (("library.jsonl", loans), ("garden.jsonl", orders)):
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    (folder / "dirty.jsonl").write_text("\n".join(dirty(loans[::2])), encoding="utf-8")
+    (FOLDER / "dirty" / "desks.jsonl").write_text("\n".join(dirty(loans[::2])), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -249,18 +249,22 @@ def garden(tasks: int) -> GardenShop:
 LIBRARY_PEOPLE = [
     ("Odile", "Farrow"), ("Bram", "Quint"), ("Sunniva", "Holt"), ("Tiago", "Merle"), ("Wanda", "Pryce"),
     ("Ilmari", "Stone"), ("Noor", "Vance"), ("Petra", "Lund"), ("Ansel", "Croft"), ("Maeve", "Tarn"),
+    ("Zoltan", "Birch"), ("Edda", "Wick"), ("Caspar", "Nye"), ("Thora", "Dell"),
 ]  # fmt: skip
 GARDEN_PEOPLE = [
     ("Rufus", "Alder"), ("Ingrid", "Sorrel"), ("Dario", "Fennel"), ("Lotte", "Bracken"), ("Kwame", "Rowan"),
     ("Yuki", "Hazel"), ("Selma", "Thorne"), ("Ivo", "Linden"), ("Greta", "Moss"), ("Pascal", "Ivy"),
+    ("Amara", "Yarrow"), ("Otis", "Clover"), ("Brigid", "Larch"), ("Henk", "Nettle"),
 ]  # fmt: skip
 LOAN_STATES = [
-    ("out", "returned"), ("out", "recalled"), ("out", "overdue"), ("overdue", "out"), ("out", "lost"),
-    ("recalled", "out"), ("out", "out"), ("out", "out"), ("out", "returned"), ("out", "out"),
+    ("out", "returned"), ("out", "recalled"), ("out", "out"), ("overdue", "out"), ("out", "lost"),
+    ("out", "overdue"), ("out", "out"), ("out", "returned"), ("out", "recalled"), ("out", "out"),
+    ("recalled", "out"), ("out", "lost"), ("out", "out"), ("out", "out"),
 ]  # fmt: skip
 ORDER_STATES = [
-    ("open", "sent"), ("open", "delivered"), ("sent", "open"), ("open", "packed"), ("open", "sent"),
-    ("open", "sent"), ("open", "delivered"), ("packed", "open"), ("open", "sent"), ("open", "sent"),
+    ("open", "sent"), ("open", "delivered"), ("open", "sent"), ("sent", "open"), ("open", "packed"),
+    ("open", "sent"), ("open", "delivered"), ("open", "packed"), ("open", "sent"), ("open", "sent"),
+    ("packed", "open"), ("open", "delivered"), ("open", "sent"), ("open", "sent"),
 ]  # fmt: skip
 TITLES = ["The Salt Road", "Small Weather", "A Field of Bells", "Night Ferry", "The Glass Orchard", "Low Tide Songs"]
 PLANTS = ["lavender", "dwarf quince", "marsh fern", "climbing rose", "sage"]

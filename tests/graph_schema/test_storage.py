@@ -87,6 +87,12 @@ class TestRoundTrip:
         assert len(loaded) == 0
         assert loaded.features["stat"].shape == (0, 4)
 
+    def test_all_files_are_as_readable_as_any_new_file(self, tmp_path: Path) -> None:
+        (tmp_path / "other").touch()
+        graph_of().save(tmp_path / "m")
+        modes = {file.stat().st_mode for file in (tmp_path / "m").iterdir()}
+        assert modes == {(tmp_path / "other").stat().st_mode}
+
     def test_nothing_in_the_folder_is_pickled(self, tmp_path: Path) -> None:
         graph_of().save(tmp_path)
         assert {Path(name).suffix for name in files_in(tmp_path)} == {".json", ".parquet", ".safetensors"}

@@ -16,7 +16,7 @@ DESKS = Path(__file__).parents[2] / "data" / "desks"
 @pytest.fixture(scope="session")
 def desk_runs() -> list[Trajectory]:
     """The runs of the two invented desks."""
-    return load([DESKS / "library.jsonl", DESKS / "garden.jsonl"])[0]
+    return load(DESKS)[0]
 
 
 @pytest.fixture(scope="session")

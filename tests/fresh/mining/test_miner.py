@@ -259,8 +259,7 @@ class TestNothingOfAnOldRunIsTold:
 
 
 def test_dirty_runs_are_mined_without_inventing_outcomes() -> None:
-    folder = Path(__file__).parents[2] / "data" / "desks"
-    runs, report = load(folder / "dirty.jsonl")
+    runs, report = load(Path(__file__).parents[2] / "data" / "dirty" / "desks.jsonl")
     assert (len(runs), len(report.skipped)) == (8, 3)
     assert sum(r.feedback.outcome is Outcome.UNKNOWN for r in runs) == 2
     graph = mine(runs)

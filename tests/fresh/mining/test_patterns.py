@@ -117,6 +117,8 @@ class TestRequests:
 
     def test_a_plain_word_that_was_an_argument_stays(self) -> None:
         assert request_text("it was lost", [call("end", {"reason": "lost"})]) == "it was lost"
+        changed = [call("end", {"reason": "changed my mind"})]
+        assert request_text("I changed my mind", changed) == "I changed my mind"
 
     def test_it_is_short(self) -> None:
         assert len(request_text("please " * 500, [])) <= 300
