@@ -31,7 +31,8 @@ class Asker(StrEnum):
 
 Paths = Annotated[list[Path], typer.Argument(help="Trace files or folders.")]
 Tools = Annotated[
-    Path | None, typer.Option("--tools", help="JSON file of tool schemas, used before those in the traces.")
+    list[Path] | None,
+    typer.Option("--tools", help="JSON file of tool schemas, used before those in the traces; may be repeated."),
 ]
 Attacks = Annotated[bool, typer.Option("--include-attacks", help="Keep runs under an injection attack.")]
 Format = Annotated[str | None, typer.Option("--format", help="Trace format; by default each file's content tells.")]
@@ -221,12 +222,12 @@ def _read(paths: list[Path], format: str | None, include_attacks: bool) -> list[
     return runs
 
 
-def _specs(tools: Path | None) -> dict[str, ToolSpec] | None:
-    if tools is None:
+def _specs(tools: list[Path] | None) -> dict[str, ToolSpec] | None:
+    if not tools:
         return None
     from fresh.traces import load_tools_file
 
-    return {spec.name: spec for spec in load_tools_file(tools)}
+    return {spec.name: spec for path in tools for spec in load_tools_file(path)}
 
 
 def _open_store(path: Path) -> Any:

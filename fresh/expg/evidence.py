@@ -131,7 +131,8 @@ class Evidence:
         It is made of character classes and punctuation, so that no letter or digit of a value shows.
         """
         given = [(e, e.invocation.input[name]) for e in self.good if e.invocation.input and name in e.invocation.input]
-        if not all(is_identifier(value) for _, value in given):
+        # Addresses of people share a form by chance only; a list or an object has no form.
+        if not all(is_identifier(value) and "@" not in value for _, value in given):
             return None
         good = sorted({value for _, value in given})
         if len(good) < MIN_DISTINCT or len(_tasks([e for e, _ in given])) < MIN_TASKS:

@@ -42,7 +42,7 @@ class ClassStatistics:
         mean_seconds: Over the calls that recorded it; None when none did.
         mean_tokens: Over the calls that recorded it; None when none did.
         quota: Q, from the experiences' lengths and the token budget.
-        stable: Whether guidance from them is stable (:func:`is_stable`).
+        stable: Whether guidance from them is stable (:func:`is_stable`); a single experience, which is skipped, is not.
     """
 
     experiences: int
@@ -131,7 +131,7 @@ def summarise_sizes(
         mean_seconds=_mean(seconds),
         mean_tokens=_mean(tokens),
         quota=q,
-        stable=is_stable(sizes, q, alpha),
+        stable=total > 1 and is_stable(sizes, q, alpha),
     )
 
 

@@ -33,6 +33,11 @@ def test_by_hand() -> None:
     assert math.isclose(feature(vector, "tokens_log1p"), math.log(21)) and feature(vector, "tokens_missing") == 0
 
 
+def test_a_single_experience_is_never_stable() -> None:
+    assert not class_statistics(many({BAD: 1}), alpha=0.8).stable
+    assert class_statistics(many({BAD: 2}), alpha=0.8).stable
+
+
 def test_nothing_known() -> None:
     vector = class_statistics([]).vector()
     assert feature(vector, "seconds_missing") == feature(vector, "tokens_missing") == 1
