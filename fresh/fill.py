@@ -143,7 +143,9 @@ def _ranked(argument: str, sources: list[str], live: Live) -> list[tuple[Any, fl
         values = live.fields.get(name) or live.fields.get(singular) or []
         found += [(value, 1.0, f"field {name} seen in a result") for value in values]
         told = [(value, bonus) for value, bonus in told_values(name, live) if bonus > 0]
-        found += [(value, (_SURE if bonus >= _NEAR else 0.5) + bonus / 10, "the request") for value, bonus in told]
+        found += [
+            (value, (_SURE if bonus >= _NEAR else 0.5) + bonus / 10, "the request") for value, bonus in told
+        ]
     return sorted(found, key=lambda item: -item[1])
 
 
@@ -184,9 +186,17 @@ def alternatives(
         pool = [
             value for value in [token for token, _, _ in live.told] + seen if shape(value) == shape(current)
         ]
-    found = [value for value in _distinct(pool) if normalise(value) not in taken]
+    found = [v for v in _distinct(pool) if normalise(v) not in taken and 2 * len(str(v)) > len(str(current))]
     found.sort(key=lambda value: shape(value) != shape(current))
     return found[:_MAX_CANDIDATES]
+
+
+def rewritten(value: Any, live: Live) -> list[Any]:
+    """The same value as the history writes it, where the call writes it otherwise (in small letters, say)."""
+    key = normalise(value)
+    seen = [sighting for values in live.places.values() for sighting in values if normalise(sighting) == key]
+    seen += [token for token, _, _ in live.told if normalise(token) == key]
+    return [] if value in seen else [v for v in _distinct(seen) if v != value and type(v) is type(value)]
 
 
 def shape(value: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from fresh.conditions import Condition, parse_condition
+from fresh.conditions import Condition, Grounded, parse_condition
 from graph_schema.graph import ExperienceGraph, Node
 from graph_schema.trajectory import Effect
 from graph_schema.types import NodeType, Relation
@@ -60,6 +60,9 @@ class Rule:
     def confidence(self) -> float:
         """Smoothed `necessity`: few uses make nothing certain."""
         return (self.support + 1) / (self.support + self.exceptions + 2)
+
+
+_NO_RULE = Rule(-1, Grounded(argument=""), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +187,18 @@ class ToolIndex:
         data = tool_nodes[0].data if tool_nodes else {}
         actions = [graph.node(i) for i in self.nodes(tool, NodeType.ACTION)[:MAX_RULES]]
         sources, given = _argument_sources(actions)
-        rules = [_rule(graph.node(i), self._tasks(i)) for i in self.nodes(tool, NodeType.PRECONDITION)[:MAX_RULES]]
+        rules = [
+            _rule(graph.node(i), self._tasks(i)) for i in self.nodes(tool, NodeType.PRECONDITION)[:MAX_RULES]
+        ]
+        found = [rule for rule in rules if rule is not None]
+        found += self._from_sources(found, actions)
         errors = [self._error(graph.node(i)) for i in self.nodes(tool, NodeType.ERROR)[:MAX_ERRORS]]
         return ToolMemory(
             name=tool,
             node=tool_nodes[0].index if tool_nodes else None,
             effect=_effect(data.get("effect") or (actions[0].data.get("effect") if actions else None)),
             parameters=tuple(str(name) for name in data.get("parameters", ())),
-            rules=tuple(rule for rule in rules if rule is not None),
+            rules=tuple(found),
             errors=tuple(sorted(errors, key=lambda error: (-error.times, error.message))),
             sources=sources,
             given=given,
@@ -199,6 +206,30 @@ class ToolIndex:
             success=sum(a.success for a in actions),
             failure=sum(a.failure for a in actions),
         )
+
+    def _from_sources(self, rules: list[Rule], actions: list[Node]) -> list[Rule]:
+        """That a value must come from somewhere, for arguments whose verified values all did.
+
+        The miner writes this down as a condition only where failed and verified uses suffice to compare; where each
+        value came from is known from the first verified use on.
+        """
+        known = {rule.condition.argument for rule in rules if isinstance(rule.condition, Grounded)}
+        best: dict[str, Rule] = {}
+        for action in actions:
+            for argument, entry in (action.data.get("arguments") or {}).items():
+                counts = {str(source): int(count) for source, count in entry.get("sources") or ()}
+                nowhere = counts.pop("nowhere", 0)
+                support = sum(counts.values())
+                if argument in known or support <= best.get(argument, _NO_RULE).support:
+                    continue
+                best[argument] = Rule(
+                    action.index,
+                    Grounded(argument=argument),
+                    support,
+                    nowhere,
+                    tasks=self._tasks(action.index),
+                )
+        return list(best.values())
 
     def _error(self, node: Node) -> KnownError:
         repairs = [

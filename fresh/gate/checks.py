@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from fresh.fill import alternatives, fill, fill_call
+from fresh.fill import alternatives, fill, fill_call, rewritten
 from fresh.gate.context import Context
 from fresh.gate.decision import REFUSAL, Finding, Todo, Verdict
 from fresh.knowledge import KnownRepair
@@ -229,7 +229,12 @@ def _same(left: ToolCall, right: ToolCall) -> bool:
 
 
 def _repair_todos(context: Context, repairs: tuple[KnownRepair, ...]) -> Iterator[Todo]:
-    """What the best known repair asks for; without one, another value for what names the object, or the user."""
+    """What would mend it: a value written as it was seen, the best known repair, another value, or the user."""
+    for path, value in leaves(context.arguments):
+        options = rewritten(value, context.live)
+        if options:
+            yield _correction(context, path, value, tuple(options), f"write {path} as {options[0]}")
+            return
     for repair in repairs[:3]:
         todos = list(_todos_of(context, repair))
         if todos:

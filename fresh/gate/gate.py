@@ -133,7 +133,7 @@ def _decide(context: Context, findings: list[Finding]) -> Decision:
 
 
 def _give_up(context: Context, findings: list[Finding]) -> tuple[list[Finding], Verdict]:
-    """No more revisions: what memory asked for becomes a warning, or a case for a person; what cannot run is blocked."""
+    """No more revisions: what memory asked for becomes a warning or a case for a person, what cannot run is blocked."""
     if (
         any(f.check in ("arguments", "schema", "repeated") for f in findings if f.verdict is Verdict.REVISE)
         or context.settings.unsatisfiable == "transfer"

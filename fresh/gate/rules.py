@@ -24,6 +24,7 @@ from fresh.gate.checks import call_text
 from fresh.gate.context import Context
 from fresh.gate.decision import Finding, Todo, Verdict
 from fresh.gate.settings import GateSettings
+from fresh.history import History
 from fresh.knowledge import Rule, ToolMemory
 from fresh.values import is_identifier, leaves, normalise, scalars
 from graph_schema.trajectory import Role
@@ -71,7 +72,11 @@ def _eligible(rule: Rule, settings: GateSettings) -> bool:
 def check_rules(context: Context) -> list[Finding]:
     """A finding for each enforced condition that does not hold; what cannot be decided holds nothing back."""
     verdicts = [(r, r.condition.holds(context.arguments, context.live.history)) for r in context.rules]
-    at_home = {_place(r.condition) for r, holds in verdicts if holds and isinstance(r.condition, Within)}
+    at_home = (
+        {_place(rule.condition) for rule in context.tool.rules if _is_home(context, rule)}
+        if context.tool
+        else set()
+    )
     violated = [r for r, holds in verdicts if holds is False and _place(r.condition) not in at_home]
     findings: list[Finding] = []
     doubted = {argument for argument in _arguments(violated) if _ungrounded(context, argument)}
@@ -88,6 +93,13 @@ def check_rules(context: Context) -> list[Finding]:
 
 
 _ORDER = {"within": 0, "field_is": 1, "grounded": 2, "read_before": 3, "called_before": 4, "confirmed": 5}
+
+
+def _is_home(context: Context, rule: Rule) -> bool:
+    """Whether a `Within` holds, enforced or not."""
+    if not isinstance(rule.condition, Within):
+        return False
+    return rule.condition.holds(context.arguments, context.live.history) is True
 
 
 def _place(condition: Condition) -> tuple[str, str] | None:
@@ -260,14 +272,23 @@ def _stay_within(context: Context, condition: Within) -> tuple[str, list[Todo]]:
 def _objects_with(context: Context, condition: Within, current: Any, values: list[Any]) -> list[Any]:
     """Other names for the anchor whose objects hold all the values."""
     wanted = {normalise(value) for value in values}
+    history, used = context.live.history, scalars(context.arguments)
     found = []
-    for name in alternatives(
-        condition.anchor, current, context.tool, context.live, scalars(context.arguments)
-    ):
-        entry = object_via(context.live.history, name, condition.via)
-        if entry and wanted <= {normalise(value) for value in scalars(entry)}:
+    for name in alternatives(condition.anchor, current, context.tool, context.live, used):
+        entry = object_via(history, name, condition.via)
+        if entry is None or not wanted <= {normalise(value) for value in scalars(entry)}:
+            continue
+        moved = {**context.arguments, condition.anchor: name}
+        if all(_fits(rule.condition, condition.anchor, moved, history) for rule in context.rules):
             found.append(name)
     return found
+
+
+def _fits(condition: Condition, anchor: str, arguments: dict[str, Any], history: History) -> bool:
+    """Whether a condition on the same anchor would not break."""
+    if not isinstance(condition, Within) or condition.anchor != anchor:
+        return True
+    return condition.holds(arguments, history) is not False
 
 
 def _field(context: Context, rule: Rule, condition: FieldIs) -> Finding:

@@ -12,19 +12,19 @@ class GateSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    min_support: int = Field(default=5, ge=1)
+    min_support: int = Field(default=4, ge=1)
     """Verified uses in which a condition held, before its violation holds a call back."""
-    min_tasks: int = Field(default=5, ge=1)
+    min_tasks: int = Field(default=3, ge=1)
     """Different tasks among those uses. This is for requirements by their nature: a read of the object that the call
     names, a value that was said or seen."""
     min_tasks_mined: int = Field(default=15, ge=1)
     """As `min_tasks`, for conditions picked out of many possible ones because they fitted: some fit by chance."""
-    min_necessity: float = Field(default=0.97, ge=0, le=1)
+    min_necessity: float = Field(default=0.95, ge=0, le=1)
     """Share of verified uses in which it held, at least."""
     min_contrast: float = Field(default=0.1, ge=0, le=1)
     """How much more often it did not hold in failed than in verified uses, at least; for conditions on a field, on a
     mere earlier call and on the user's yes."""
-    max_false_holds: float = Field(default=0.03, ge=0, le=1)
+    max_false_holds: float = Field(default=0.05, ge=0, le=1)
     """Share of a tool's verified uses that all its enforced conditions together may have held back in training. The
     conditions that catch most are taken first; their shares are added up, which bounds the joint share from above."""
     retry_budget: int = Field(default=3, ge=1)
