@@ -6,7 +6,7 @@ feature knows which tool or domain it speaks of, so a reranker trained on one me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +41,8 @@ _NEAREST_TASKS = 256
 _BM25_RANKED = 256
 _TOOLS_BESIDE_TEXT = 0.2
 """Weight of the overlap in tools, beside that of the request, in finding the nearest tasks."""
+_FULL_WEIGHT_WORDS = 30
+"""A text of so many words weighs fully in a query's vector; "yes, please" hardly does."""
 _EPSILON = 1e-6
 
 
@@ -54,15 +56,29 @@ class EncodedQuery:
 
 
 def encode_queries(queries: Sequence[Query], encoder: Encoder) -> list[EncodedQuery]:
-    """Embeds many queries at once, each distinct text once."""
-    texts = sorted({q.text for q in queries} | {q.request for q in queries})
+    """Embeds many queries at once, each distinct part once."""
+    texts = sorted({text for query in queries for text in (*query.parts, *query.said)})
     vectors = dict(zip(texts, encoder.encode(texts), strict=True))
-    return [EncodedQuery(q, vectors[q.text], vectors[q.request]) for q in queries]
+    return [_encoded(query, vectors, encoder.dim) for query in queries]
 
 
 def encode_query(query: Query, encoder: Encoder) -> EncodedQuery:
-    """Embeds one query; the encoder remembers the latest texts."""
-    return EncodedQuery(query, encoder.encode_query(query.text), encoder.encode_query(query.request))
+    """Embeds one query; the encoder remembers the latest texts, so in a run only what is new costs time."""
+    vectors = {text: encoder.encode_query(text) for text in (*query.parts, *query.said)}
+    return _encoded(query, vectors, encoder.dim)
+
+
+def _encoded(query: Query, vectors: Mapping[str, NDArray[np.float32]], dim: int) -> EncodedQuery:
+    return EncodedQuery(query, _joined(query.parts, vectors, dim), _joined(query.said, vectors, dim))
+
+
+def _joined(texts: Sequence[str], vectors: Mapping[str, NDArray[np.float32]], dim: int) -> NDArray[np.float32]:
+    """Mean of the texts' vectors by their number of words, up to a bound, brought to unit length."""
+    total = np.zeros(dim, dtype=np.float32)
+    for text in texts:
+        total += min(len(text.split()), _FULL_WEIGHT_WORDS) * vectors[text]
+    length = np.linalg.norm(total)
+    return total / length if length > 0 else total
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from fresh.values import is_identifier
 from graph_schema.trajectory import CallStatus, Role
 
 _REQUEST_WORDS = 100
-_TURN_WORDS = 40
 _ERROR_WORDS = 30
 _RECENT_TURNS = 2
 _EDGES = re.compile(r"^[^\w#$@<]+|[^\w>]+$")
@@ -22,9 +21,8 @@ class Query:
     """One decision point, as retrieval sees it.
 
     Attributes:
-        text: Request, latest user turns, last call and last error in words; what BM25 and the text encoder read.
-        request: Everything the user has said that far, shortened from the middle; identifiers left out. Compared with
-            the requests of recorded tasks.
+        parts: Request, latest user turns, last call and last error in words, identifiers left out.
+        said: What the user has said so far, a text a turn; compared with the requests of recorded tasks.
         used: The agent's calls so far, ``(tool, status)``, oldest first.
         last_error: Text of the newest observation if it is an error, else empty.
         confirmed: The user's latest words agree to something.
@@ -33,14 +31,24 @@ class Query:
         offered: Names of the tools the agent may call now; None when nobody said.
     """
 
-    text: str
-    request: str
+    parts: tuple[str, ...]
+    said: tuple[str, ...] = ()
     used: tuple[tuple[str, CallStatus], ...] = ()
     last_error: str = ""
     confirmed: bool = False
     user_turns: int = 0
     spoken: bool = True
     offered: frozenset[str] | None = None
+
+    @property
+    def text(self) -> str:
+        """All parts, for a search by words."""
+        return "\n".join(self.parts)
+
+    @property
+    def request(self) -> str:
+        """All that the user has said, for a search by words."""
+        return "\n".join(self.said)
 
     @property
     def last_tool(self) -> str:
@@ -58,15 +66,15 @@ def make_query(history: History, offered: Iterable[str] | None = None) -> Query:
     calls = history.agent_calls
     error = _last_error(history)
     said = history.user_texts()
-    parts = [_shorten(history.request, _REQUEST_WORDS)]
-    parts += [_shorten(text, _TURN_WORDS) for text in said[1:][-_RECENT_TURNS:]]
+    # Each turn in the same words in every query, so that it is embedded once in a run.
+    parts = [_shorten(text, _REQUEST_WORDS) for text in (*said[:1], *said[1:][-_RECENT_TURNS:])]
     if calls:
         parts.append(" ".join((calls[-1].tool, *(calls[-1].arguments or {}))))
     if error:
         parts.append(_shorten(error, _ERROR_WORDS))
     return Query(
-        text=strip_identifiers("\n".join(parts)),
-        request=strip_identifiers(_shorten(" ".join(said), _REQUEST_WORDS)),
+        parts=_clean(parts),
+        said=_clean(_shorten(text, _REQUEST_WORDS) for text in said),
         used=tuple((call.tool, call.status) for call in calls),
         last_error=error,
         confirmed=history.confirmed(),
@@ -74,6 +82,10 @@ def make_query(history: History, offered: Iterable[str] | None = None) -> Query:
         spoken=_user_spoke_last(history),
         offered=None if offered is None else frozenset(offered),
     )
+
+
+def _clean(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(filter(None, (strip_identifiers(text) for text in texts)))
 
 
 def strip_identifiers(text: str) -> str:

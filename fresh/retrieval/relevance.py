@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fresh.history import RunIndex
 from fresh.mining.credit import is_gold
 from fresh.mining.evidence import RunEvidence
-from fresh.retrieval.query import Query, make_query, strip_identifiers
+from fresh.retrieval.query import Query, make_query
 from fresh.retrieval.view import TYPE_CODE, GraphView
 from graph_schema.trajectory import CallStatus, Effect, GoldAction, Outcome, Role, ToolCall, Trajectory
 from graph_schema.types import NodeType, Relation
@@ -121,10 +121,10 @@ def _can_be_needed(view: GraphView) -> NDArray[np.bool_]:
 
 def opening_query(trajectory: Trajectory, turns: int = 3) -> Query:
     """The query made of the user's first turns alone, for the retrieval of runs."""
-    said = [t.text for t in trajectory.turns if t.role is Role.USER and t.text][:turns]
-    words = " ".join(" ".join(said).split()[:200])
-    text = strip_identifiers(words)
-    return Query(text=text, request=text, user_turns=len(said))
+    said = [i for i, turn in enumerate(trajectory.turns) if turn.role is Role.USER and turn.text]
+    history = RunIndex([trajectory.turns[i] for i in said[:turns]])
+    own = make_query(history.at(len(history.turns)))
+    return Query(parts=own.said, said=own.said, user_turns=own.user_turns)
 
 
 def good_writes(

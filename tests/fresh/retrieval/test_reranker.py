@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fresh.history import RunIndex
+from fresh.retrieval.candidates import Recall
+from fresh.retrieval.features import MatchFeatures, encode_query
+from fresh.retrieval.query import make_query
+from fresh.retrieval.reranker import Example, Reranker, RerankerConfig, Standardise, collate, make_example, stat_columns
+from fresh.retrieval.retriever import Retriever
+from fresh.retrieval.view import GraphView
+from graph_schema.errors import MemoryFileError, SchemaError
+from graph_schema.types import GUIDANCE_TYPES
+from tests.retrieval_world import corpus, run
+
+CORPUS = corpus()
+VIEW = CORPUS.view(range(24))
+CONFIG = RerankerConfig(text_dim=64, stat_names=tuple(VIEW.stat_names), hidden=16, text_hidden=8, encoder="hashed")
+
+
+def example(view: GraphView = VIEW, turn: int = 2) -> Example:
+    query = encode_query(make_query(RunIndex(run(99, "pay_fine").turns).at(turn)), CORPUS.encoder)
+    return make_example(view, MatchFeatures(view), Recall(view).find(query.query), query)
+
+
+def model(config: RerankerConfig = CONFIG) -> Reranker:
+    torch.manual_seed(0)
+    return Reranker(config).eval()
+
+
+def test_a_batch_scores_as_its_examples_alone() -> None:
+    network, examples = model(), [example(turn=1), example(turn=3), example(CORPUS.view(range(9)))]
+    with torch.no_grad():
+        together = network(collate(examples))
+        alone = [network(collate([e])) for e in examples]
+    for head in (0, 1):
+        torch.testing.assert_close(together[head], torch.cat([scores[head] for scores in alone]), atol=1e-5, rtol=1e-4)
+
+
+def test_messages_travel_along_edges_both_ways() -> None:
+    batch = collate([example()])
+    network = model(replace(CONFIG, layers=1))
+    source = int(batch.plan.source[0])
+    changed = replace_row(batch.stat, source)
+    with torch.no_grad():
+        before, _ = network(batch)
+        batch.stat = changed
+        after, _ = network(batch)
+    moved = set(torch.nonzero((before - after).abs() > 1e-7).squeeze(1).tolist())
+    neighbours = {int(t) for s, t in example().candidates.edge_index.T if s == source}
+    assert moved == neighbours | {source} and len(neighbours) > 1
+
+
+def replace_row(values: torch.Tensor, row: int) -> torch.Tensor:
+    changed = values.clone()
+    changed[row] += 3
+    return changed
+
+
+def test_weights_travel_through_a_file(tmp_path: Path) -> None:
+    network = model()
+    network.stat_norm.fit(torch.randn(50, len(CONFIG.stat_names)))
+    network.write_weights(tmp_path / "w.safetensors")
+    again = Reranker.read(CONFIG.plain(), tmp_path / "w.safetensors")
+    batch = collate([example()])
+    with torch.no_grad():
+        assert torch.equal(network(batch)[0], again(batch)[0])
+    assert again.config == CONFIG and not again.training
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    model().write_weights(tmp_path / "w.safetensors")
+    with pytest.raises(MemoryFileError, match="cannot be read"):
+        Reranker.read(CONFIG.plain() | {"hidden": 32}, tmp_path / "w.safetensors")
+    (tmp_path / "cut.safetensors").write_bytes((tmp_path / "w.safetensors").read_bytes()[:100])
+    with pytest.raises(MemoryFileError, match="cannot be read"):
+        Reranker.read(CONFIG.plain(), tmp_path / "cut.safetensors")
+    with pytest.raises(MemoryFileError, match="does not know the reranker's future"):
+        Reranker.read(CONFIG.plain() | {"future": 1}, tmp_path / "w.safetensors")
+
+
+def test_other_features_are_refused() -> None:
+    with pytest.raises(SchemaError, match="32 wide"):
+        stat_columns(replace(CONFIG, text_dim=32), VIEW)
+    with pytest.raises(SchemaError, match="lacks .unheard_of"):
+        stat_columns(replace(CONFIG, stat_names=("unheard_of",)), VIEW)
+    with pytest.raises(SchemaError, match="other match features"):
+        stat_columns(replace(CONFIG, match_names=CONFIG.match_names[:-1]), VIEW)
+
+
+def test_statistics_are_found_by_name_and_some_can_be_left_out() -> None:
+    some = tuple(VIEW.stat_names[::-2])
+    columns = stat_columns(replace(CONFIG, stat_names=some), VIEW)
+    assert [VIEW.stat_names[i] for i in columns] == list(some)
+    assert collate([example()], columns).stat.shape[1] == len(some)
+
+
+def test_standardise_copes_with_constant_columns() -> None:
+    layer = Standardise(2)
+    rows = torch.stack([torch.arange(10.0), torch.full((10,), 4.0)], dim=1)
+    layer.fit(rows)
+    out = layer(rows)
+    assert out[:, 0].mean().abs() < 1e-6 and not out[:, 1].any()
+    assert layer(torch.tensor([[1e9, 4.0]]))[0, 0] == 8
+
+
+def test_retriever_ranks_guidance_nodes_and_survives_a_file(tmp_path: Path) -> None:
+    from graph_schema.storage import (
+        checked_files,
+        graph_from_files,
+        graph_manifest,
+        graph_writers,
+        read_manifest,
+        write_folder,
+    )
+
+    retriever = Retriever(VIEW.graph, model(), CORPUS.encoder)
+    query = make_query(RunIndex(run(99, "pay_fine").turns).at(2))
+    ranking = retriever.rank(query)
+    assert (np.diff(ranking.scores) <= 0).all()
+    assert {VIEW.graph.node(int(i)).type for i in ranking.nodes} <= set(GUIDANCE_TYPES)
+    assert len(ranking.nodes) == len(VIEW.guidance) and len(retriever.rank_tasks(query).nodes) == VIEW.num_tasks
+
+    folder = tmp_path / "memory"
+    write_folder(folder, graph_writers(VIEW.graph) | retriever.writers(), graph_manifest(VIEW.graph) | retriever.manifest())
+    manifest = read_manifest(folder)
+    files = checked_files(folder, manifest)
+    again = Retriever.from_files(graph_from_files(manifest, files), manifest, files, CORPUS.encoder)
+    same = again.rank(query)
+    assert (same.nodes == ranking.nodes).all() and np.allclose(same.scores, ranking.scores, atol=1e-6)
+    with pytest.raises(MemoryFileError, match="no reranker"):
+        Retriever.from_files(VIEW.graph, {}, files)
+
+
+def test_empty_memory_ranks_nothing() -> None:
+    empty = CORPUS.view([]).graph
+    query = make_query(RunIndex(run(99, "pay_fine").turns).at(2))
+    assert len(Retriever(empty, model(), CORPUS.encoder).rank(query).nodes) == 0
+
+
+def test_repr() -> None:
+    assert repr(model()).startswith("Reranker(hidden=16, layers=2, parameters=")
