@@ -101,12 +101,21 @@ class Evidence:
     def messages(self) -> list[tuple[str, list[Experience]]]:
         """Templates of error answers seen in two tasks or more, most frequent first.
 
-        A message of a single task may be about that task's person, whatever is masked in it.
+        A message of a single task may be about that task's person, whatever is masked in it. Messages that differ in
+        capitals or by a leading "Error:" are one, in its most frequent wording.
         """
         groups: dict[str, list[Experience]] = defaultdict(list)
+        wordings: dict[str, Counter[str]] = defaultdict(Counter)
         for experience in self.failed:
-            groups[self.scrubber.message(experience)].append(experience)
-        common = [(text, found) for text, found in groups.items() if text and len(_tasks(found)) >= 2]
+            text = self.scrubber.message(experience)
+            plain = text.casefold().removeprefix("error:").strip()
+            groups[plain].append(experience)
+            wordings[plain][text] += 1
+        common = [
+            (min(wordings[plain].items(), key=lambda item: (-item[1], item[0]))[0], found)
+            for plain, found in groups.items()
+            if plain and len(_tasks(found)) >= 2
+        ]
         return sorted(common, key=lambda item: (-len(item[1]), item[0]))
 
     def repair(self, failures: Sequence[Experience]) -> tuple[str, int] | None:

@@ -28,12 +28,13 @@ class History:
         self._first: dict[str, tuple[int, str]] = {}
         self._used: dict[str, int] = {}
         self._raw: list[tuple[int, str]] = []
-        self.last_agent_turn = -1
+        self._last_message = -1
         self._see(-1, "request", trajectory.request)
         self._see(-1, "policy", trajectory.policy)
         for index, turn in enumerate(trajectory.turns):
             if turn.role is Role.ASSISTANT:
                 self._use_turn(index, turn.text)
+                self._last_message = index if turn.text.strip() else self._last_message
             elif turn.role is Role.USER:
                 self._see(index, "user", turn.text)
             else:
@@ -56,9 +57,6 @@ class History:
             first.setdefault(word, mark)
 
     def _use_turn(self, turn: int, text: str) -> None:
-        self.last_agent_turn = turn
-        if not text:
-            return
         for word in vocabulary(text):
             self._used[word] = turn
 
@@ -102,8 +100,8 @@ class History:
         return len(parts) > 1 and all(len(part) > 2 and self._used.get(part, -1) > turn for part in parts)
 
     def speaks_after(self, turn: int) -> bool:
-        """The agent does anything after ``turn``."""
-        return self.last_agent_turn > turn
+        """The agent writes a message after ``turn``: one that only calls tools uses much without saying so."""
+        return self._last_message > turn
 
 
 def _stands_in(needle: str, text: str) -> bool:

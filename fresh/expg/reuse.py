@@ -60,9 +60,9 @@ def describe(guidance: ToolGuidance) -> str:
 
 
 def numbers(guidance: ToolGuidance) -> str:
-    """``success 92%, mean score 0.97, 1.2 s, 310 tokens a call``; what was never recorded is left out."""
+    """``success 92%, mean score 0.97, 1.2 s a call, 310 tokens a call``, without what is unknown or next to nothing."""
     parts = [f"success {guidance.success_rate:.0%}", f"mean score {guidance.mean_score:.2f}"]
-    if guidance.mean_seconds is not None:
+    if guidance.mean_seconds is not None and guidance.mean_seconds >= 0.01:
         parts.append(f"{guidance.mean_seconds:.2g} s a call")
     if guidance.mean_tokens is not None:
         parts.append(f"{guidance.mean_tokens:.0f} tokens a call")

@@ -232,14 +232,15 @@ def _telling(word: str) -> bool:
 
 
 def _used_later(scene: Scene) -> int | None:
-    """1 if the agent later writes something that only this response told it; for a write, never 0."""
+    """1 if the agent later writes something that only this response told it.
+
+    0 only for a read, and only where the agent wrote a message afterwards in which it might have stood.
+    """
     turn = scene.here.turn
-    if not scene.history.speaks_after(turn):
-        return None
     new = [word for word in _content(scene.text) if scene.history.is_new(word, turn)]
     if any(scene.history.used_after(word, turn) for word in new):
         return 1
-    if scene.effect is Effect.WRITE:
+    if scene.effect is not Effect.READ or not scene.history.speaks_after(turn):
         return None
     return 0 if new or repeated_for_nothing(scene) else None
 

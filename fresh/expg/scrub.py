@@ -196,7 +196,8 @@ def _schema_enums(spec: ToolSpec) -> dict[str, frozenset[str]]:
 
 def _message_text(response: str) -> str:
     """The words of an error: of an object its strings, else the first line that says something."""
-    strings = [value for _, value in scalars(response) if isinstance(value, str)]
+    found = scalars(response) if response.lstrip()[:1] in {"{", "["} else []
+    strings = [value for _, value in found if isinstance(value, str)]
     if strings:
         return "; ".join(strings)
     return next((line for line in response.splitlines() if line.strip()), "")

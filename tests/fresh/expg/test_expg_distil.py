@@ -90,6 +90,12 @@ def test_an_error_of_one_task_is_not_quoted() -> None:
     assert any("answered with an error" in issue for issue in lone.advice.common_issues)
 
 
+def test_wordings_of_one_error_are_counted_together() -> None:
+    found = [*(sent(n) for n in range(3)), failed(8, "no stamp"), *(failed(9 + n, "Error: No stamp") for n in range(3))]
+    issues = guidance_of(found).advice.common_issues
+    assert [i for i in issues if "stamp" in i] == ['the tool answered "Error: No stamp" (4 of 7 calls)']
+
+
 def test_a_quoted_error_is_masked_capped_and_one_line() -> None:
     message = (
         'Error: user jo@mail.org owes $41.50 since 2024-05-15 for "order 66"\n'

@@ -130,6 +130,22 @@ def test_empty_and_unused_responses() -> None:
     assert verdict(unused, Aspect.HELPS_TASK) == 0
 
 
+def test_a_silent_agent_may_have_used_what_it_read() -> None:
+    other = call("get_parcel", {"parcel_id": "P00018"}, {"parcel_id": "P00018", "depot": "Southgate"})
+    first, _ = judge(
+        run(user("P00017 or P00018?"), agent(call("get_parcel", {"parcel_id": "P00017"}, PARCEL)), agent(other))
+    )
+    assert verdict(first, Aspect.HELPS_TASK) is None
+
+
+def test_only_a_read_can_be_of_no_use() -> None:
+    note = ToolSpec(name="hand_over", parameters={})
+    (found,) = judge(
+        run(user("Help"), agent(call("hand_over", {}, "Transferred")), agent(text="Goodbye."), tools=(note,))
+    )
+    assert verdict(found, Aspect.HELPS_TASK) is None
+
+
 def test_a_run_cut_off_after_the_call_decides_no_use() -> None:
     (found,) = judge(run(user("Where is P00017?"), agent(call("get_parcel", {"parcel_id": "P00017"}, PARCEL))))
     assert verdict(found, Aspect.HELPS_TASK) is None
