@@ -234,15 +234,16 @@ def _telling(word: str) -> bool:
 def _used_later(scene: Scene) -> int | None:
     """1 if the agent later writes something that only this response told it.
 
-    0 only for a read, and only where the agent wrote a message afterwards in which it might have stood.
+    0 only for a read: one made again for nothing, or one whose news do not turn up though the agent wrote a message.
     """
     turn = scene.here.turn
     new = [word for word in _content(scene.text) if scene.history.is_new(word, turn)]
     if any(scene.history.used_after(word, turn) for word in new):
         return 1
-    if scene.effect is not Effect.READ or not scene.history.speaks_after(turn):
+    if scene.effect is not Effect.READ:
         return None
-    return 0 if new or repeated_for_nothing(scene) else None
+    unused = bool(new) and scene.history.speaks_after(turn)
+    return 0 if unused or repeated_for_nothing(scene) else None
 
 
 def _content(text: str) -> list[str]:
