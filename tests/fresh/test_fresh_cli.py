@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import types
@@ -17,8 +18,9 @@ from fresh.cli_files import conversation
 from graph_schema.graph import ExperienceGraph
 from graph_schema.types import NodeType
 
-DESKS = Path(__file__).resolve().parent.parent / "data" / "desks"
-GARDEN, LIBRARY, DIRTY = DESKS / "garden.jsonl", DESKS / "library.jsonl", DESKS / "dirty.jsonl"
+DATA = Path(__file__).resolve().parent.parent / "data"
+GARDEN, LIBRARY = DATA / "desks" / "garden.jsonl", DATA / "desks" / "library.jsonl"
+DIRTY = DATA / "dirty" / "desks.jsonl"
 
 
 class Result(NamedTuple):
@@ -415,16 +417,13 @@ def test_unknown_option_is_a_usage_error(fresh: Fresh) -> None:
 # -- from traces to a gated action -------------------------------------------------------------------------------
 
 
-NEW = {"#G8137": "#G9901", "770290": "779910", "770292": "779912", "604173": "609973", "card_9053": "card_9953"}
-NEW |= {"ingrid": "nora", "Ingrid": "Nora", "sorrel": "vale", "Sorrel": "Vale", "_2251": "_2299"}
-
-
 class Step(NamedTuple):
     """A conversation that the memory was not mined from, cut before its write."""
 
     memory: Path
     run: dict[str, Any]
     before: int
+    replaced: dict[str, str]
 
     def messages(self, folder: Path, length: int) -> Path:
         file = folder / f"messages-{length}.json"
@@ -442,12 +441,26 @@ class Step(NamedTuple):
 @pytest.fixture
 def step(memory: Path) -> Step:
     """A new customer wants what others wanted before: every name and number is another one."""
-    line = next(line for line in GARDEN.read_text(encoding="utf-8").splitlines() if '"swap-1"' in line)
-    for old, new in NEW.items():
-        line = line.replace(old, new)
-    run = json.loads(line)
-    names = [[call["function"]["name"] for call in m.get("tool_calls") or ()] for m in run["messages"]]
-    return Step(memory, run, names.index(["swap_item"]))
+    for line in GARDEN.read_text(encoding="utf-8").splitlines():
+        names = tool_names(json.loads(line))
+        if json.loads(line)["reward"] == 1.0 and names[-1] == ["swap_item"] and names.count(["swap_item"]) == 1:
+            break
+    email = re.findall(r"[a-z]+\.[a-z]+@", line)[0].rstrip("@")
+    people = dict(zip(email.split("."), ("nora", "vale"), strict=True))
+    people |= {old.capitalize(): new.capitalize() for old, new in people.items()}
+    numbers = sorted(set(re.findall(r"#G\d{4}|\bcard_\d{4}|\b\d{6}\b|_\d{4}\b", line)), key=len, reverse=True)
+    replaced = people | {old: f"{old[:-4]}99{number:02}" for number, old in enumerate(numbers)}
+    run = json.loads(re.sub("|".join(map(re.escape, replaced)), lambda match: replaced[match[0]], line))
+    write = [message for message, calls in enumerate(all_tool_names(run)) if calls == ["swap_item"]]
+    return Step(memory, run, write[0], replaced)
+
+
+def all_tool_names(run: dict[str, Any]) -> list[list[str]]:
+    return [[call["function"]["name"] for call in m.get("tool_calls") or ()] for m in run["messages"]]
+
+
+def tool_names(run: dict[str, Any]) -> list[list[str]]:
+    return [names for names in all_tool_names(run) if names]
 
 
 def test_a_write_whose_conditions_hold_is_allowed(fresh: Fresh, step: Step, tmp_path: Path) -> None:
@@ -461,7 +474,8 @@ def test_a_premature_write_is_sent_back_with_what_to_do_first(fresh: Fresh, step
     decision = json.loads(fresh("gate", *args, "--json", "--provenance").out)
     assert decision["verdict"] == "revise"
     calls = [(todo["tool"], todo["arguments"]) for todo in decision["todo"] if todo["kind"] == "call"]
-    assert ("get_order", {"order_id": "#G9901"}) in calls
+    order = json.loads((tmp_path / "call.json").read_text())["function"]["arguments"]
+    assert ("get_order", {"order_id": json.loads(order)["order_id"]}) in calls
     assert {todo["argument"] for todo in decision["todo"] if todo["kind"] == "correct_argument"} >= {"item_id"}
     assert any(finding["runs"] for finding in decision["findings"])
     text = fresh("gate", *args).out
@@ -471,25 +485,25 @@ def test_a_premature_write_is_sent_back_with_what_to_do_first(fresh: Fresh, step
 
 def test_an_invented_number_and_an_unknown_tool_are_not_allowed(fresh: Fresh, step: Step, tmp_path: Path) -> None:
     messages = step.messages(tmp_path, step.before)
-    for arguments in ({"new_item_id": "779999"}, {"name": "burn_order"}):
+    for arguments in ({"new_item_id": "123450"}, {"name": "burn_order"}):
         result = fresh("gate", step.memory, messages, step.call(tmp_path, **arguments))
         assert result.status == 0
         assert result.out.split(":")[0] in ("revise", "block", "transfer"), result.out
 
 
 def test_guidance_fits_the_step_and_names_its_runs(fresh: Fresh, step: Step, tmp_path: Path) -> None:
-    start, later = step.messages(tmp_path, 1), step.messages(tmp_path, 6)
+    start, later = step.messages(tmp_path, 1), step.messages(tmp_path, step.before - 2)
     first, second = fresh("guide", step.memory, start), fresh("guide", step.memory, later)
     assert first.status == second.status == 0
-    assert "nora.vale@garden.example" in first.out
-    assert "get_plant" in second.out
-    assert "609973" in second.out
+    assert "find_customer with email=nora.vale@garden.example" in first.out
+    assert "Do: call find_customer" not in second.out
+    assert "Done: find_customer" in second.out
     lines = json.loads(fresh("guide", step.memory, start, "--json", "--provenance").out)["lines"]
     known = {run["id"] for run in ExperienceGraph.load(step.memory).tables.runs.to_pylist()}
     named = {run for line in lines for run in line["runs"]}
     assert named
     assert named <= known
-    assert not any(old in first.out + second.out for old in NEW)
+    assert not any(old in first.out + second.out for old in step.replaced)
 
 
 def test_a_missing_memory_at_the_gate_is_one_line(fresh: Fresh, step: Step, tmp_path: Path) -> None:
