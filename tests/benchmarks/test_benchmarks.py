@@ -51,3 +51,10 @@ def test_variants_take_turns_and_warm_up_is_dropped(monkeypatch: pytest.MonkeyPa
     assert turns == ["a", "b"] * 3
     assert {name: len(times) for name, times in seconds.items()} == {"a": 2, "b": 2}
     assert ratio([4.0, 9.0, 8.0], [2.0, 3.0, 1.0]) == 3
+
+
+def test_mining_prints_runs_a_second_with_and_without_scores() -> None:
+    out = run("bench_mine.py", "--rounds", "1", "--copies", "1")
+    speeds = re.findall(r"│ (mine|without ExpG) +│ +([\d,]+) │", out)
+    assert [name for name, _ in speeds] == ["mine", "without ExpG"]
+    assert all(int(speed.replace(",", "")) > 0 for _, speed in speeds)
