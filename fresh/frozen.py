@@ -92,12 +92,15 @@ class FrozenFiles:
     Attributes:
         manifest: What the folder says of itself.
         graph: The graph.
+        files: Where each file lies.
+        kept: Contents of the files that are read late, so that a memory saved over this one does not take them away.
     """
 
     path: Path
     manifest: dict[str, Any]
     graph: ExperienceGraph
     files: dict[str, Path] = field(repr=False)
+    kept: dict[str, bytes] = field(repr=False)
 
     def bm25(self) -> BM25Index:
         """The BM25 index: the stored one, or one built from the graph's texts.
@@ -107,16 +110,16 @@ class FrozenFiles:
         """
         from fresh.retrieval.bm25 import BM25Index
 
-        if BM25_FILE not in self.files:
+        if BM25_FILE not in self.kept:
             return BM25Index.build(self.graph.texts)
         from safetensors import SafetensorError
-        from safetensors.numpy import load_file
+        from safetensors.numpy import load
 
         try:
-            index = BM25Index.from_arrays(load_file(self.files[BM25_FILE]))
-        except (OSError, SafetensorError) as error:
+            index = BM25Index.from_arrays(load(self.kept[BM25_FILE]))
+        except SafetensorError as error:
             raise MemoryFileError(
-                f"{self.files[BM25_FILE]} cannot be read ({error}): export the memory again"
+                f"{self.path}: the BM25 index cannot be read ({error}): export the memory again"
             ) from None
         if len(index) != len(self.graph):
             raise MemoryFileError(
@@ -137,6 +140,10 @@ class FrozenFiles:
             raise MemoryFileError(
                 f"{self.path}: the manifest lacks the reranker's settings: export the memory again"
             )
+        if not self.files[RERANKER_FILE].is_file():
+            raise MemoryFileError(
+                f"{self.path} was replaced by a newer memory since it was loaded: load it again"
+            )
         from fresh.retrieval.reranker import Reranker
 
         return Reranker.read(config, self.files[RERANKER_FILE], device)
@@ -147,18 +154,18 @@ class FrozenFiles:
         Raises:
             MemoryFileError: The file is no JSON object.
         """
-        if GUIDANCE_FILE not in self.files:
+        if GUIDANCE_FILE not in self.kept:
             return {}
         try:
-            return dict(orjson.loads(self.files[GUIDANCE_FILE].read_bytes()))
+            return dict(orjson.loads(self.kept[GUIDANCE_FILE]))
         except (ValueError, TypeError) as error:
             raise MemoryFileError(
-                f"{self.files[GUIDANCE_FILE]} cannot be read ({error}): export it again"
+                f"{self.path}: the guidance for tool lists cannot be read ({error}): export the memory again"
             ) from None
 
     def card(self) -> str:
         """What a person should know of the memory; empty if nobody wrote it."""
-        return self.files[CARD_FILE].read_text(encoding="utf-8") if CARD_FILE in self.files else ""
+        return self.kept.get(CARD_FILE, b"").decode()
 
 
 def read_frozen(path: Path | str) -> FrozenFiles:
@@ -171,4 +178,5 @@ def read_frozen(path: Path | str) -> FrozenFiles:
     folder = Path(path)
     manifest = read_manifest(folder)
     files = checked_files(folder, manifest)
-    return FrozenFiles(folder, manifest, graph_from_files(manifest, files), files)
+    kept = {name: files[name].read_bytes() for name in (BM25_FILE, GUIDANCE_FILE, CARD_FILE) if name in files}
+    return FrozenFiles(folder, manifest, graph_from_files(manifest, files), files, kept)

@@ -12,7 +12,7 @@ from fresh.gate import Decision, Gate, GateSettings
 from fresh.guidance import Guidance, GuidanceSettings, Guide, HeuristicRanker, Ranker
 from fresh.knowledge import ToolIndex
 from fresh.live import LiveParser, live_call
-from graph_schema.errors import FrozenMemoryError
+from graph_schema.errors import FrozenMemoryError, MemoryFileError
 from graph_schema.graph import ExperienceGraph, Node
 from graph_schema.trajectory import ToolCall
 
@@ -192,13 +192,24 @@ class FrozenMemory:
         return [(self.graph.node(int(i)), float(scores[i])) for i in best if scores[i] > 0]
 
     def tools(self, tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """A copy of a tool list with what memory knows of each tool written into it."""
+        """A copy of a tool list with what memory knows of each tool written into it.
+
+        Raises:
+            MemoryFileError: The stored guidance cannot be read.
+        """
+        from pydantic import ValidationError
+
         from fresh.expg.guidance import ToolGuidance
         from fresh.expg.reuse import apply_guidance
 
-        guidance = {
-            name: ToolGuidance.model_validate(value) for name, value in self._files.tool_guidance().items()
-        }
+        stored = self._files.tool_guidance()
+        try:
+            guidance = {name: ToolGuidance.model_validate(value) for name, value in stored.items()}
+        except ValidationError as error:
+            raise MemoryFileError(
+                f"{self._files.path}: the guidance for tool lists is not of this version "
+                f"({error.error_count()} fields differ): export the memory again"
+            ) from None
         return apply_guidance([dict(tool) for tool in tools], guidance)
 
     def evolve(self, *args: object, **kwargs: object) -> NoReturn:

@@ -21,7 +21,10 @@ RUNS = 40
 def function(name: str, description: str, **properties: Any) -> dict[str, Any]:
     required = [key for key, value in properties.items() if not value.pop("optional", False)]
     parameters = {"type": "object", "properties": properties, "required": required}
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+    return {
+        "type": "function",
+        "function": {"name": name, "description": description, "parameters": parameters},
+    }
 
 
 TEXT = {"type": "string"}
@@ -38,7 +41,8 @@ class _Shop:
     def __init__(self) -> None:
         self.builder = GraphBuilder()
         self.runs = [
-            self.builder.add_run(Run(f"run{i:02}", f"made:shop/{i}", "shop", "success", "x", "f", i)) for i in range(RUNS)
+            self.builder.add_run(Run(f"run{i:02}", f"made:shop/{i}", "shop", "success", "x", "f", i))
+            for i in range(RUNS)
         ]
 
     def tool(self, name: str, effect: str, sources: dict[str, list[Any]], **counts: int) -> int:
@@ -55,25 +59,44 @@ class _Shop:
                 self.builder.count(action, run, **{name_of_count: 1})
         return action
 
-    def rule(self, tool: str, condition: Any, held: int = 30, broken: int = 0, caught: int = 5, held_failed: int = 1) -> int:
+    def rule(
+        self,
+        tool: str,
+        condition: Any,
+        held: int = 30,
+        broken: int = 0,
+        caught: int = 5,
+        held_failed: int = 1,
+    ) -> int:
         node = self.builder.add_node(
             NodeType.PRECONDITION, f"{tool}|{condition.model_dump_json()}", text=condition.text(tool), tool=tool,
             data={"condition": condition.model_dump(mode="json")},
         )  # fmt: skip
-        for name, value in (("success", held), ("violated_success", broken), ("violated_failure", caught), ("failure", held_failed)):
+        for name, value in (
+            ("success", held),
+            ("violated_success", broken),
+            ("violated_failure", caught),
+            ("failure", held_failed),
+        ):
             for run in self.runs[:value]:
                 self.builder.count(node, run, **{name: 1})
         return node
 
     def error(self, tool: str, message: str, times: int = 6) -> int:
         node = self.builder.add_node(
-            NodeType.ERROR, f"{tool}: {message}", text=f"{tool}: {message}", tool=tool, data={"message": message}
+            NodeType.ERROR,
+            f"{tool}: {message}",
+            text=f"{tool}: {message}",
+            tool=tool,
+            data={"message": message},
         )
         for run in self.runs[:times]:
             self.builder.count(node, run, failure=1)
         return node
 
-    def repair(self, error: int, tool: str, kind: str, arguments: list[str] = [], other: str = "", times: int = 4) -> None:  # noqa: B006
+    def repair(
+        self, error: int, tool: str, kind: str, arguments: list[str] = [], other: str = "", times: int = 4
+    ) -> None:  # noqa: B006
         node = self.builder.add_node(
             NodeType.REPAIR, f"{tool}|{error}|{kind}|{arguments}|{other}", text=kind, tool=tool,
             data={"kind": kind, "arguments": arguments, "tool": other, "message": ""},
@@ -87,9 +110,13 @@ def make_graph(*, rules: bool = True) -> ExperienceGraph:
     shop = _Shop()
     find = shop.tool("find_customer", "read", {"email": [["request", 30]]})
     read = shop.tool("get_order", "read", {"order_id": [["request", 30]]})
-    cancel = shop.tool("cancel_order", "write", {"order_id": [["get_order:order_id", 30]], "reason": [["request", 30]]})
+    cancel = shop.tool(
+        "cancel_order", "write", {"order_id": [["get_order:order_id", 30]], "reason": [["request", 30]]}
+    )
     remove = shop.tool(
-        "remove_items", "write", {"order_id": [["get_order:order_id", 30]], "item_ids[]": [["get_order:items[].item_id", 30]]}
+        "remove_items",
+        "write",
+        {"order_id": [["get_order:order_id", 30]], "item_ids[]": [["get_order:items[].item_id", 30]]},
     )
     shop.tool("transfer_to_person", "other", {"summary": [["nowhere", 10]]}, success=10)
     shop.tool("burn_order", "write", {"order_id": [["request", 4]]}, failure=12)
@@ -124,7 +151,9 @@ def make_graph(*, rules: bool = True) -> ExperienceGraph:
 class Chat:
     """Messages under construction."""
 
-    def __init__(self, request: str = "Hello, please cancel my order #W111, it was a mistake. I am ann@new.example") -> None:
+    def __init__(
+        self, request: str = "Hello, please cancel my order #W111, it was a mistake. I am ann@new.example"
+    ) -> None:
         self.messages: list[dict[str, Any]] = [{"role": "user", "content": request}]
 
     def user(self, text: str) -> Chat:

@@ -201,8 +201,13 @@ class Planner:
             condition = rule.condition
             if not isinstance(condition, ReadBefore) or condition.argument not in action.missing:
                 continue
-            other, options = self._gate.index.get(condition.tool), action.filled[condition.argument].candidates
-            read = [self._live.history.answered(condition.tool, {condition.parameter: value}) for value in options]
+            other, options = (
+                self._gate.index.get(condition.tool),
+                action.filled[condition.argument].candidates,
+            )
+            read = [
+                self._live.history.answered(condition.tool, {condition.parameter: value}) for value in options
+            ]
             if other is not None and not any(read):
                 yield other, {condition.parameter: options[0]} if len(options) == 1 else {}
 

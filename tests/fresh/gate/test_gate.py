@@ -77,7 +77,9 @@ def test_the_callers_annotation_beats_the_name():
 def test_missing_required_arguments_are_named_with_where_they_come_from():
     decision = decide(call("cancel_order", {"reason": "mistake"}), ready())
     (todo,) = decision.todo
-    assert decision.verdict is Verdict.REVISE and todo.kind == "correct_argument" and todo.argument == "order_id"
+    assert (
+        decision.verdict is Verdict.REVISE and todo.kind == "correct_argument" and todo.argument == "order_id"
+    )
     assert todo.candidates[0] == "#W111" and "get_order" in todo.source
 
 
@@ -120,8 +122,15 @@ def test_doing_what_is_named_satisfies_the_gate():
 def test_a_missing_yes_asks_the_user_with_the_live_arguments():
     decision = decide(call("cancel_order", CANCEL), Chat().read("#W111"))
     (todo,) = decision.todo
-    assert todo.kind == "ask_user" and "#W111" in todo.text and "mistake" in todo.text and todo.text.endswith("?")
-    assert decide(call("cancel_order", CANCEL), Chat().read("#W111"), gate=GateSettings(ask_confirmation=False)).allowed
+    assert (
+        todo.kind == "ask_user"
+        and "#W111" in todo.text
+        and "mistake" in todo.text
+        and todo.text.endswith("?")
+    )
+    assert decide(
+        call("cancel_order", CANCEL), Chat().read("#W111"), gate=GateSettings(ask_confirmation=False)
+    ).allowed
 
 
 def test_a_yes_that_cannot_be_read_does_not_loop():
@@ -156,7 +165,9 @@ def test_the_object_is_taken_to_be_wrong_if_the_user_never_named_it():
 def test_a_state_that_no_verified_use_had_blocks():
     chat = Chat("cancel #W222 please").read("#W222").agreed()
     decision = decide(call("cancel_order", CANCEL | {"order_id": "#W222"}), chat)
-    assert decision.verdict is Verdict.BLOCK and "delivered" in decision.reason and "pending" in decision.reason
+    assert (
+        decision.verdict is Verdict.BLOCK and "delivered" in decision.reason and "pending" in decision.reason
+    )
 
 
 def test_live_observations_override_memory_once_the_state_changes():
@@ -249,7 +260,10 @@ def test_settle_judges_each_revision_by_its_own_tool():
     first = live_call(call("cancel_order", CANCEL | {"order_id": "#W999"}))
     other = live_call(call("remove_items", {"order_id": "#W999", "item_ids": ["9001"]}))
     switched = gate.settle(first, live, lambda _call, _decision: other, specs)
-    assert switched.call.tool == "remove_items" and switched.findings[0].node != gate.decide(first, live, specs).findings[0].node
+    assert (
+        switched.call.tool == "remove_items"
+        and switched.findings[0].node != gate.decide(first, live, specs).findings[0].node
+    )
     stubborn: list[int] = []
     gate.settle(first, live, lambda c, _d: stubborn.append(1) or c, specs)
     assert len(stubborn) == gate.settings.max_revisions
@@ -261,19 +275,33 @@ def test_evidence_is_named_on_request():
     proposed = call("cancel_order", CANCEL)
     assert decide(proposed, Chat()).findings[0].runs == ()
     finding = decide(proposed, Chat(), provenance=True).findings[0]
-    assert finding.runs[0].startswith("run") and 0.9 < finding.confidence < 1 and GRAPH.node(finding.node).tool == "cancel_order"
+    assert (
+        finding.runs[0].startswith("run")
+        and 0.9 < finding.confidence < 1
+        and GRAPH.node(finding.node).tool == "cancel_order"
+    )
 
 
 def test_weak_conditions_are_not_enforced():
     gate = Gate(ToolIndex(GRAPH))
     kinds = {rule.condition.kind for rule in gate.rules("remove_items")}
-    assert kinds == {"read_before", "grounded", "confirmed", "field_is", "within"}  # called_before has 15 exceptions
+    assert kinds == {
+        "read_before",
+        "grounded",
+        "confirmed",
+        "field_is",
+        "within",
+    }  # called_before has 15 exceptions
     assert not Gate(ToolIndex(GRAPH), GateSettings(min_support=31, min_tasks=31)).rules("cancel_order")
 
 
 @pytest.mark.parametrize(
     "proposed",
-    [("cancel_order", CANCEL), ["cancel_order", CANCEL], {"name": "cancel_order", "input": CANCEL, "type": "tool_use"}],
+    [
+        ("cancel_order", CANCEL),
+        ["cancel_order", CANCEL],
+        {"name": "cancel_order", "input": CANCEL, "type": "tool_use"},
+    ],
 )
 def test_calls_are_understood_in_every_form(proposed: Any):
     assert decide(proposed, ready()).allowed
@@ -295,7 +323,9 @@ def test_a_call_without_a_name_is_an_error_that_says_so(proposed: Any):
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["order_id", "item_ids", "x"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["order_id", "item_ids", "x"]), inner)
+    ),
     max_leaves=6,
 )
 

@@ -49,14 +49,20 @@ def test_a_prerequisite_comes_before_the_write():
 
 
 def test_an_argument_without_a_value_says_where_it_comes_from():
-    chat = Chat("please remove something from my order #W111").call("find_customer", {"email": "a@b.example"}, "ann_77")
+    chat = Chat("please remove something from my order #W111").call(
+        "find_customer", {"email": "a@b.example"}, "ann_77"
+    )
     line = next(t for t in texts(guide(chat.read("#W111")), Section.DO) if "remove_items" in t)
     assert "item_ids from field items[].item_id of get_order's result (one of 9001, 9002)" in line
     assert "..." not in line
 
 
 def test_choices_come_from_the_tools_own_schema():
-    line = next(t for t in texts(guide(Chat("cancel my order #W111").read("#W111")), Section.DO) if "cancel_order" in t)
+    line = next(
+        t
+        for t in texts(guide(Chat("cancel my order #W111").read("#W111")), Section.DO)
+        if "cancel_order" in t
+    )
     assert "reason from the request (one of too late, mistake)" in line
 
 
@@ -76,7 +82,9 @@ def test_a_write_that_the_gate_would_block_is_no_advice():
 def test_what_failed_is_avoided_and_mended_and_never_advised():
     chat = Chat().read("#W111").agreed().call("cancel_order", {"order_id": "#W111", "reason": "mistake"}, "Error: order is locked by another process")  # fmt: skip
     guidance = guide(chat)
-    assert any(t.startswith("do not call cancel_order with order_id=#W111") for t in texts(guidance, Section.AVOID))
+    assert any(
+        t.startswith("do not call cancel_order with order_id=#W111") for t in texts(guidance, Section.AVOID)
+    )
     assert texts(guidance, Section.REPAIR) == ["call find_customer first, then cancel_order again"]
     assert not any(t.startswith("call cancel_order") for t in texts(guidance, Section.DO))
 
@@ -122,7 +130,9 @@ def test_lines_carry_confidence_and_on_request_runs():
     assert all(0 <= line.confidence <= 1 and not line.runs for line in plain.lines)
     traced = guide(Chat(), provenance=True)
     assert traced.lines[0].runs[0] == "run00"
-    assert "[0.97]" in traced.render(confidence=True, provenance=True) and "(runs run00" in traced.render(provenance=True)
+    assert "[0.97]" in traced.render(confidence=True, provenance=True) and "(runs run00" in traced.render(
+        provenance=True
+    )
     assert "run00" not in traced.text
 
 
@@ -132,7 +142,9 @@ def test_nothing_is_said_twice():
     assert len(lines) == len(set(lines))
 
 
-@pytest.mark.parametrize("messages", [[], [{"role": "system", "content": "hi"}], [{"role": "user", "content": None}], [{}]])
+@pytest.mark.parametrize(
+    "messages", [[], [{"role": "system", "content": "hi"}], [{"role": "user", "content": None}], [{}]]
+)
 def test_nothing_to_go_by_gives_a_sensible_answer(messages: list[Any]):
     parser = LiveParser()
     for tools in (None, [], TOOLS, [{"function": {"name": "unheard_of"}}]):
@@ -157,7 +169,9 @@ def test_the_block_goes_to_the_end_of_a_copy():
 
 
 def test_settings_bound_each_section():
-    maker = Guide(Gate(ToolIndex(GRAPH)), BM25, HeuristicRanker(GRAPH, BM25), GuidanceSettings(max_do=1, max_check=0))
+    maker = Guide(
+        Gate(ToolIndex(GRAPH)), BM25, HeuristicRanker(GRAPH, BM25), GuidanceSettings(max_do=1, max_check=0)
+    )
     guidance = guide(Chat().read("#W111"), maker=maker)
     assert len(guidance.section(Section.DO)) == 1 and not guidance.section(Section.CHECK)
 
@@ -167,7 +181,9 @@ def test_the_same_history_gives_the_same_guidance():
     assert guide(chat) == guide(chat)
 
 
-words = st.sampled_from(["cancel", "order", "#W111", "remove", "yes", "", "9001", "ann@new.example", "…", "\ud800"])
+words = st.sampled_from(
+    ["cancel", "order", "#W111", "remove", "yes", "", "9001", "ann@new.example", "…", "\ud800"]
+)
 events = st.lists(st.tuples(st.sampled_from(["user", "agent", "read", "fail", "odd"]), words), max_size=6)
 
 
