@@ -9,6 +9,7 @@ restarts. *first decision* and *first guidance* are what the first calls cost on
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import tempfile
 import time
@@ -54,9 +55,7 @@ def main() -> None:
             times.append(time.perf_counter())
             memory.guide(messages, tools)
             times.append(time.perf_counter())
-            for (name, _), (start, end) in zip(
-                columns.items(), zip(times, times[1:], strict=False), strict=True
-            ):
+            for (name, _), (start, end) in zip(columns.items(), itertools.pairwise(times), strict=True):
                 columns[name] += [end - start] if turn else []
     p50 = {name: statistics.median(seconds) for name, seconds in columns.items()}
     row = [f"{len(graph):,}", f"{size:.0f} MB", *(f"{seconds * 1e3:.0f} ms" for seconds in p50.values())]

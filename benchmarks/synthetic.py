@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from typing import Any
@@ -174,7 +175,7 @@ def _add_tasks(
         )
         run = runs[i % len(runs)]
         builder.count(node, run, success=1)
-        for before, after in zip(sequence, sequence[1:], strict=False):
+        for before, after in itertools.pairwise(sequence):
             builder.add_edge(node, Relation.CONTAINS, actions[before][0], run)
             builder.add_edge(actions[before][0], Relation.PRECEDES, actions[after][0], run)
 

@@ -123,7 +123,8 @@ class FrozenFiles:
             ) from None
         if len(index) != len(self.graph):
             raise MemoryFileError(
-                f"{self.path}: the BM25 index has {len(index)} texts for {len(self.graph)} nodes: export the memory again"
+                f"{self.path}: the BM25 index has {len(index)} texts for {len(self.graph)} nodes: "
+                "export the memory again"
             )
         return index
 

@@ -162,7 +162,7 @@ class FrozenMemory:
         revise: Callable[[ToolCall, Decision], Any],
         tools: Sequence[Any] | None = None,
     ) -> Decision:
-        """Judges a call and each revision of it until one is allowed, blocked or handed over, a bounded number of times.
+        """Judges a call and each revision of it until one is allowed, blocked or handed over; bounded.
 
         Args:
             tool_call: The call as first proposed.

@@ -10,10 +10,25 @@ from graph_schema.graph import ExperienceGraph, GraphBuilder, Run
 from graph_schema.types import NodeType, Relation
 
 ORDERS = {
-    "#W111": {"order_id": "#W111", "status": "pending", "customer_id": "ann_77", "items": [{"item_id": "9001", "name": "pot"}, {"item_id": "9002", "name": "fern"}]},
-    "#W222": {"order_id": "#W222", "status": "delivered", "customer_id": "ann_77", "items": [{"item_id": "9003", "name": "rose"}]},
-    "#W333": {"order_id": "#W333", "status": "pending", "customer_id": "ann_77", "items": [{"item_id": "9004", "name": "moss"}]},
-}  # fmt: skip
+    "#W111": {
+        "order_id": "#W111",
+        "status": "pending",
+        "customer_id": "ann_77",
+        "items": [{"item_id": "9001", "name": "pot"}, {"item_id": "9002", "name": "fern"}],
+    },
+    "#W222": {
+        "order_id": "#W222",
+        "status": "delivered",
+        "customer_id": "ann_77",
+        "items": [{"item_id": "9003", "name": "rose"}],
+    },
+    "#W333": {
+        "order_id": "#W333",
+        "status": "pending",
+        "customer_id": "ann_77",
+        "items": [{"item_id": "9004", "name": "moss"}],
+    },
+}
 SECRET = "#W98765"  # an identifier of an old run that must never be shown
 RUNS = 40
 
@@ -31,10 +46,20 @@ TEXT = {"type": "string"}
 TOOLS = [
     function("find_customer", "Find a customer", email=dict(TEXT)),
     function("get_order", "Show an order", order_id=dict(TEXT)),
-    function("cancel_order", "Cancel an order", order_id=dict(TEXT), reason={"type": "string", "enum": ["too late", "mistake"]}),
-    function("remove_items", "Remove items", order_id=dict(TEXT), item_ids={"type": "array", "items": {"type": "string"}}),
+    function(
+        "cancel_order",
+        "Cancel an order",
+        order_id=dict(TEXT),
+        reason={"type": "string", "enum": ["too late", "mistake"]},
+    ),
+    function(
+        "remove_items",
+        "Remove items",
+        order_id=dict(TEXT),
+        item_ids={"type": "array", "items": {"type": "string"}},
+    ),
     function("transfer_to_person", "Hand the case over to a human", summary=dict(TEXT)),
-]  # fmt: skip
+]
 
 
 class _Shop:
@@ -48,12 +73,20 @@ class _Shop:
     def tool(self, name: str, effect: str, sources: dict[str, list[Any]], **counts: int) -> int:
         arguments = {key: {"sources": found} for key, found in sources.items()}
         self.builder.add_node(
-            NodeType.TOOL, name, text=name, tool=name, data={"effect": effect, "parameters": sorted(k.replace("[]", "") for k in sources)}
-        )  # fmt: skip
+            NodeType.TOOL,
+            name,
+            text=name,
+            tool=name,
+            data={"effect": effect, "parameters": sorted(k.replace("[]", "") for k in sources)},
+        )
         inside = ", ".join(f"{key.replace('[]', '')}=<{key.upper()}>" for key in sources)
         action = self.builder.add_node(
-            NodeType.ACTION, f"{name}({inside})", text=name.replace("_", " "), tool=name, data={"arguments": arguments, "effect": effect}
-        )  # fmt: skip
+            NodeType.ACTION,
+            f"{name}({inside})",
+            text=name.replace("_", " "),
+            tool=name,
+            data={"arguments": arguments, "effect": effect},
+        )
         for name_of_count, value in (counts or {"success": 30}).items():
             for run in self.runs[:value]:
                 self.builder.count(action, run, **{name_of_count: 1})
@@ -69,9 +102,12 @@ class _Shop:
         held_failed: int = 1,
     ) -> int:
         node = self.builder.add_node(
-            NodeType.PRECONDITION, f"{tool}|{condition.model_dump_json()}", text=condition.text(tool), tool=tool,
+            NodeType.PRECONDITION,
+            f"{tool}|{condition.model_dump_json()}",
+            text=condition.text(tool),
+            tool=tool,
             data={"condition": condition.model_dump(mode="json")},
-        )  # fmt: skip
+        )
         for name, value in (
             ("success", held),
             ("violated_success", broken),
@@ -95,12 +131,21 @@ class _Shop:
         return node
 
     def repair(
-        self, error: int, tool: str, kind: str, arguments: list[str] = [], other: str = "", times: int = 4
-    ) -> None:  # noqa: B006
+        self,
+        error: int,
+        tool: str,
+        kind: str,
+        arguments: tuple[str, ...] = (),
+        other: str = "",
+        times: int = 4,
+    ) -> None:
         node = self.builder.add_node(
-            NodeType.REPAIR, f"{tool}|{error}|{kind}|{arguments}|{other}", text=kind, tool=tool,
-            data={"kind": kind, "arguments": arguments, "tool": other, "message": ""},
-        )  # fmt: skip
+            NodeType.REPAIR,
+            f"{tool}|{error}|{kind}|{arguments}|{other}",
+            text=kind,
+            tool=tool,
+            data={"kind": kind, "arguments": list(arguments), "tool": other, "message": ""},
+        )
         for run in self.runs[:times]:
             self.builder.count(node, run, success=1)
             self.builder.add_edge(error, Relation.FIXED_BY, node, run)
@@ -130,7 +175,7 @@ def make_graph(*, rules: bool = True) -> ExperienceGraph:
         shop.rule("remove_items", Within(argument="item_ids[]", anchor="order_id"))
         shop.rule("remove_items", CalledBefore(tool="find_customer"), held=20, broken=15)
     wrong = shop.error("get_order", "order not found")
-    shop.repair(wrong, "get_order", "change_arguments", ["order_id"])
+    shop.repair(wrong, "get_order", "change_arguments", ("order_id",))
     locked = shop.error("cancel_order", "order is locked by another process")
     shop.repair(locked, "cancel_order", "add_read", other="find_customer")
     shop.error("cancel_order", f"the order {SECRET} of jo@old.example on 2023-01-02 costs $77.10")
@@ -138,8 +183,11 @@ def make_graph(*, rules: bool = True) -> ExperienceGraph:
         last, name = (cancel, "cancel_order") if i % 2 else (remove, "remove_items")
         words = "cancel my order please" if i % 2 else "remove something from my order"
         task = shop.builder.add_node(
-            NodeType.TASK, f"made:shop/{i}", text=f"{words} {i}", data={"domain": "shop", "tools": [["find_customer", "get_order", name]]}
-        )  # fmt: skip
+            NodeType.TASK,
+            f"made:shop/{i}",
+            text=f"{words} {i}",
+            data={"domain": "shop", "tools": [["find_customer", "get_order", name]]},
+        )
         shop.builder.count(task, run, success=1)
         for action in (find, read, last):
             shop.builder.add_edge(task, Relation.CONTAINS, action, run)

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_shop import TOOLS, Chat, call, function, make_graph
 
 from fresh.gate import REFUSAL, Decision, Gate, GateSettings, Verdict
 from fresh.knowledge import ToolIndex
 from fresh.live import LiveParser, live_call
 from graph_schema import ConfigError
-from memory_shop import TOOLS, Chat, call, function, make_graph
 
 GRAPH = make_graph()
 CANCEL = {"order_id": "#W111", "reason": "mistake"}
@@ -267,7 +267,12 @@ def test_settle_judges_each_revision_by_its_own_tool():
     stubborn: list[int] = []
     gate.settle(first, live, lambda c, _d: stubborn.append(1) or c, specs)
     assert len(stubborn) == gate.settings.max_revisions
-    corrected = gate.settle(first, live, lambda _c, d: live_call(call("cancel_order", CANCEL | {"order_id": d.todo[0].candidates[0]})), specs)  # fmt: skip
+    corrected = gate.settle(
+        first,
+        live,
+        lambda _c, d: live_call(call("cancel_order", CANCEL | {"order_id": d.todo[0].candidates[0]})),
+        specs,
+    )
     assert corrected.executed_call is not None and corrected.executed_call.arguments == CANCEL
 
 
