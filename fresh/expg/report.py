@@ -120,6 +120,7 @@ class _Case(NamedTuple):
     failed: bool
     outside_gold: bool | None
     asked_again: bool
+    repeats: bool
 
 
 def _agreements(judged: Sequence[tuple[Trajectory, list[Experience]]]) -> list[Agreement]:
@@ -135,7 +136,8 @@ def _agreements(judged: Sequence[tuple[Trajectory, list[Experience]]]) -> list[A
     rows.append(_compare_input(failed, [(c.experience, c.failed) for c in cases]))
     writes = [(c.experience, c.outside_gold) for c in cases if c.outside_gold is not None]
     rows.extend(_compare(a, gold, writes) for a in (Aspect.NEEDED_NOW, Aspect.RIGHT_TOOL, Aspect.MATCHES_CONTEXT))
-    answered = [(c.experience, c.asked_again) for c in cases if not c.failed]
+    # A verdict of no use may rest on the call being a repeat, and repeats come in chains: only first calls are evidence.
+    answered = [(c.experience, c.asked_again) for c in cases if not c.failed and not c.repeats]
     rows.extend(_compare(a, again, answered) for a in (Aspect.MEANINGFUL, Aspect.HELPS_TASK))
     return rows
 
@@ -150,7 +152,8 @@ def _cases(trajectory: Trajectory, experiences: Sequence[Experience]) -> list[_C
     for index, experience in enumerate(experiences):
         write = effect_of(experience.invocation.tool) is Effect.WRITE
         outside = made[index] not in gold if gold is not None and write else None
-        cases.append(_Case(experience, not experience.invocation.success, outside, made[index] in made[index + 1 :]))
+        again, before = made[index] in made[index + 1 :], made[index] in made[:index]
+        cases.append(_Case(experience, not experience.invocation.success, outside, again, before))
     return cases
 
 
