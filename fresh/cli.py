@@ -299,6 +299,8 @@ def eval_retrieval(
     if set(without or ()) - {"expg"}:
         raise ConfigError(f"--without knows only 'expg', not {', '.join(sorted(set(without or ()) - {'expg'}))}")
     left_out = bool(without)
+    if json_file is not None:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
     run(config, fit_reranker, data_folder=data, without_expg=left_out, json_file=json_file, console=_console())
 
 
@@ -361,6 +363,7 @@ def eval_tau2(
     for table in report.tables():
         console.print(table)
     if json_file is not None:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
         report.write_json(json_file)
 
 

@@ -63,6 +63,7 @@ def run_demo(
     json_file: Path | None = None,
     settings: Settings | None = None,
     recordings: Path = RECORDINGS,
+    domains: Sequence[str] = DOMAINS,
 ) -> None:
     """Records, mines, fits, freezes and measures, with what it does said at each step.
 
@@ -75,6 +76,7 @@ def run_demo(
         json_file: Where the measurements go, if anywhere.
         settings: Rates and bounds of the executor; the shipped ones by default.
         recordings: Folder of the recorded runs; those of an earlier demo are replaced.
+        domains: Of ``airline`` and ``retail``.
     """
     from inference.evaluate.tau2.settings import DEFAULT_CONFIG
     from inference.memory import load
@@ -83,16 +85,17 @@ def run_demo(
     started = time.perf_counter()
     console.print(NOTICE.format(config=f"{DEFAULT_CONFIG.parent.name}/{DEFAULT_CONFIG.name}"), highlight=False)
     with _step(console, "1/4  record the official train tasks"):
-        console.print(recordings_table(record(recordings, settings=settings)))
+        console.print(recordings_table(record(recordings, domains, settings=settings)))
     with _step(console, "2/4  mine the recordings"):
         mine(recordings)
     with _step(console, "3/4  fit the reranker and freeze the memory"):
         fit(recordings, output)
     with _step(console, "4/4  the official test tasks, with the gate and without it"):
-        report = compare(list(DOMAINS), load(output), settings)
+        report = compare(domains, load(output), settings)
         for table in report.tables():
             console.print(table)
     if json_file is not None:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
         report.write_json(json_file)
     minutes = (time.perf_counter() - started) / 60
     console.print(f"Frozen memory: {output} (simulated executor; {minutes:.1f} minutes in all)", highlight=False)

@@ -203,3 +203,15 @@ def test_makefile_has_the_documented_targets(target: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert re.search(rf"^{target}:", makefile, re.MULTILINE)
     assert f"make {target}" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_example_in_the_readme_runs_as_printed() -> None:
+    block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert block is not None
+    result = subprocess.run(
+        [sys.executable, "-c", WITHOUT_NETWORK + block[1]], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    assert "find_customer with email=nora.vale@garden.example" in result.stdout
+    assert "revise" in result.stdout
+    assert "call get_order with order_id #G9901" in result.stdout
