@@ -136,7 +136,7 @@ def _agreements(judged: Sequence[tuple[Trajectory, list[Experience]]]) -> list[A
     rows.append(_compare_input(failed, [(c.experience, c.failed) for c in cases]))
     writes = [(c.experience, c.outside_gold) for c in cases if c.outside_gold is not None]
     rows.extend(_compare(a, gold, writes) for a in (Aspect.NEEDED_NOW, Aspect.RIGHT_TOOL, Aspect.MATCHES_CONTEXT))
-    # A verdict of no use may rest on the call being a repeat, and repeats come in chains: only first calls are evidence.
+    # "Of no use" may rest on the call being a repeat, and repeats come in chains: only first calls count here.
     answered = [(c.experience, c.asked_again) for c in cases if not c.failed and not c.repeats]
     rows.extend(_compare(a, again, answered) for a in (Aspect.MEANINGFUL, Aspect.HELPS_TASK))
     return rows
