@@ -101,16 +101,8 @@ def draw_neighbourhood(
         width = max(x for x, _ in places.values()) + _COLUMN
         height = max(y for _, y in places.values()) - min(y for _, y in places.values()) + 2.4
         _, axes = plt.subplots(figsize=(max(7.0, width), max(3.5, 0.52 * height)), layout="constrained")
-    _draw_edges(axes, graph, places)
-    for one in chosen:
-        x, y = places[one.index]
-        rim = {
-            "boxstyle": "round,pad=0.4",
-            "fc": "white",
-            "ec": COLOURS[one.type],
-            "lw": 3 if one.index == node else 1.5,
-        }
-        axes.text(x, y, labels[one.index], ha="center", va="center", fontsize=8, bbox=rim, zorder=3)
+    boxes = {n.index: _draw_box(axes, n, labels[n.index], places[n.index], n.index == node) for n in chosen}
+    _draw_edges(axes, graph, places, boxes)
     _finish(axes, graph, chosen, places)
     return axes
 
@@ -123,7 +115,7 @@ def _label(node: Node) -> str:
         NodeType.OBSERVATION: lambda: "returns " + ", ".join(node.data.get("fields", [])),
         NodeType.ERROR: lambda: str(node.data.get("message", node.text)),
         NodeType.PRECONDITION: lambda: node.text.split(": ", 1)[-1],
-        NodeType.REPAIR: lambda: node.text.split("': ", 1)[-1].rsplit("': ", 1)[-1],
+        NodeType.REPAIR: lambda: node.text.split(f" from {in_words(node.tool)}: ", 1)[-1],
     }.get(node.type, lambda: node.text)()
     lines = textwrap.wrap(text, _WIDTH, max_lines=4, placeholder=" …")
     if node.success or node.failure:
@@ -146,22 +138,36 @@ def _places(nodes: list[Node], labels: dict[int, str]) -> dict[int, tuple[float,
     return places
 
 
-def _draw_edges(axes: Axes, graph: ExperienceGraph, places: dict[int, tuple[float, float]]) -> None:
+def _draw_box(axes: Axes, node: Node, label: str, place: tuple[float, float], marked: bool) -> Any:
+    rim = {"boxstyle": "round,pad=0.4", "fc": "white", "ec": COLOURS[node.type], "lw": 3 if marked else 1.5}
+    text = axes.text(*place, label, ha="center", va="center", fontsize=8, bbox=rim, zorder=3)
+    return text.get_bbox_patch()
+
+
+def _draw_edges(
+    axes: Axes, graph: ExperienceGraph, places: dict[int, tuple[float, float]], boxes: dict[int, Any]
+) -> None:
+    """One line for each pair of nodes, with a head at each end that an edge enters."""
     source, target = graph.edge_index
-    for edge in range(graph.num_edges):
-        ends = int(source[edge]), int(target[edge])
-        if ends[0] not in places or ends[1] not in places or ends[0] == ends[1]:
+    edges = {(int(s), int(t)) for s, t in zip(source, target, strict=True)}
+    for start, end in sorted(edges):
+        if start not in places or end not in places or start == end:
             continue
-        same_column = places[ends[0]][0] == places[ends[1]][0]
+        both = (end, start) in edges
+        if both and end < start:
+            continue
+        same_column = places[start][0] == places[end][0]
         arrow: dict[str, Any] = {
-            "arrowstyle": "-|>",
+            "arrowstyle": "<|-|>" if both else "-|>",
             "color": "#8a8a8a",
             "lw": 0.9,
-            "shrinkA": 12,
-            "shrinkB": 26,
-            "connectionstyle": f"arc3,rad={0.35 if same_column else 0.06}",
+            "patchA": boxes[start],
+            "patchB": boxes[end],
+            "shrinkA": 1,
+            "shrinkB": 1,
+            "connectionstyle": f"arc3,rad={0.5 if same_column else 0.0}",
         }
-        axes.annotate("", xy=places[ends[1]], xytext=places[ends[0]], arrowprops=arrow, zorder=1)
+        axes.annotate("", xy=places[end], xytext=places[start], arrowprops=arrow, zorder=1)
 
 
 def _finish(axes: Axes, graph: ExperienceGraph, nodes: list[Node], places: dict[int, tuple[float, float]]) -> None:
