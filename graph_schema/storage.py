@@ -21,6 +21,7 @@ import orjson
 from graph_schema.errors import MemoryFileError
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow.parquet
 
     from graph_schema.graph import ExperienceGraph
@@ -256,14 +257,13 @@ def graph_from_files(manifest: Mapping[str, Any], files: Mapping[str, Path]) -> 
     import pyarrow
     import pyarrow.parquet
     from safetensors import SafetensorError
-    from safetensors.numpy import load_file
 
     from graph_schema.graph import ExperienceGraph, StoredTables
 
     try:
         opened = {n: pyarrow.parquet.ParquetFile(files[f"{n}.parquet"], memory_map=True) for n in _TABLES}
         tables = StoredTables({name: _reader(file) for name, file in opened.items()})
-        features = load_file(files["features.safetensors"]) if "features.safetensors" in files else {}
+        features = _mapped(files["features.safetensors"]) if "features.safetensors" in files else {}
         return ExperienceGraph(
             tables,
             settings=manifest.get("settings"),
@@ -272,6 +272,32 @@ def graph_from_files(manifest: Mapping[str, Any], files: Mapping[str, Path]) -> 
         )
     except (pyarrow.ArrowException, SafetensorError, KeyError) as error:
         raise MemoryFileError(f"the memory cannot be read ({error}); mine it again") from None
+
+
+def _mapped(file: Path) -> dict[str, np.ndarray]:
+    """Arrays of a safetensors file as read-only views of the file: nothing is copied, and only what is used is read.
+
+    The package itself copies every array, which for the embeddings of 100k nodes takes longer than all else in loading.
+    It still opens the file, and so checks it.
+    """
+    import numpy as np
+    from safetensors import safe_open
+
+    with safe_open(file, framework="np"):
+        pass
+    with file.open("rb") as opened:
+        size = int.from_bytes(opened.read(8), "little")
+        header = orjson.loads(opened.read(size))
+    data = np.memmap(file, dtype=np.uint8, mode="r")
+    arrays: dict[str, np.ndarray] = {}
+    for name, entry in header.items():
+        if name != "__metadata__":
+            start, end = (8 + size + offset for offset in entry["data_offsets"])
+            arrays[name] = np.asarray(data[start:end]).view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    return arrays
+
+
+_DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "|u1", "BOOL": "|b1"}
 
 
 def _reader(file: pyarrow.parquet.ParquetFile) -> Callable[[], pyarrow.Table]:
