@@ -110,8 +110,9 @@ class Reranker(nn.Module):
         h_v^{(0)} &= W_{in} [e_{text} \| e_{type} \| e_{stat} \| e_{match}] \\
         h_v^{(l+1)} &= h_v^{(l)} + \sigma\Big(\mathrm{LN}\big(W_0 h_v^{(l)} +
             \sum_r \tfrac{1}{|\mathcal{N}_r(v)|} \sum_{u \in \mathcal{N}_r(v)} W_r h_u^{(l)}\big)\Big) \\
-        s_\phi(q, v) &= \mathrm{MLP}([h_v \| q \| h_v \odot q])
+        s_\phi(q, v) &= \mathrm{MLP}([h_v \| q \| h_v \odot q]) + w^\top e_{match}
 
+    The last term lets what the query and the node share reach the score undiluted; few training tasks suffice for it.
     Each relation is passed both ways, with weights of its own for the inverse. A second head of the same form scores
     the Task nodes, for the retrieval of whole runs.
 
@@ -136,6 +137,7 @@ class Reranker(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.node_head = _head(hidden)
         self.task_head = _head(hidden)
+        self.direct = nn.Linear(len(config.match_names), 2)
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Scores every node twice.
@@ -144,16 +146,18 @@ class Reranker(nn.Module):
             Relevance as guidance and relevance as a recorded task, [n] each; which of the two means something depends
             on the node's type.
         """
+        match = self.match_norm(batch.match)
         text = self.dropout(self.text_in(batch.text))
         query_text = self.dropout(self.text_in(batch.query_text.view(-1, 2, self.config.text_dim)).flatten(1))
-        inside = [text, self.type_in(batch.types), self.stat_norm(batch.stat), self.match_norm(batch.match)]
+        inside = [text, self.type_in(batch.types), self.stat_norm(batch.stat), match]
         h = torch.relu(self.node_in(self.dropout(torch.cat(inside, dim=1))))
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             h = h + self.dropout(torch.relu(norm(convolution(h, batch.plan))))
         query = torch.relu(self.query_in(torch.cat([query_text, self.history_norm(batch.history)], dim=1)))
         query = query[batch.query_of]
         joint = torch.cat([h, query, h * query], dim=1)
-        return self.node_head(joint).squeeze(1), self.task_head(joint).squeeze(1)
+        direct = self.direct(match)
+        return self.node_head(joint).squeeze(1) + direct[:, 0], self.task_head(joint).squeeze(1) + direct[:, 1]
 
     def __repr__(self) -> str:
         size = sum(parameter.numel() for parameter in self.parameters())
