@@ -20,7 +20,8 @@ STAMP := $(VENV)/.installed-$(HASH)
 WITHOUT_VENV = { $(PYTHON) -m pip install --quiet --target .venv-maker virtualenv && \
 	PYTHONPATH=.venv-maker $(PYTHON) -m virtualenv --quiet --clear $(VENV) && rm -rf .venv-maker; }
 
-# One thread a process: two test processes on two cores would otherwise wait for each other at every barrier.
+# One thread a process: more of them wait for each other at every barrier where the processors are shared, and the demo
+# is minutes long with one.
 export OMP_NUM_THREADS ?= 1
 export HF_HUB_OFFLINE ?= 1
 export WANDB_MODE ?= offline
@@ -41,7 +42,7 @@ $(STAMP):
 	@touch $@
 
 demo: $(STAMP)
-	OMP_NUM_THREADS=2 $(BIN)/fresh demo
+	$(BIN)/fresh demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
