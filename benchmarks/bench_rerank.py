@@ -1,8 +1,8 @@
 """Reranking 50 candidates: the graph reranker against a sentence-transformers CrossEncoder of the same width.
 
 The CrossEncoder is built here with untrained weights (6 layers, 384 wide, as MiniLM's), since its time does not depend
-on them. Ours scores the same 50 nodes as part of their candidate subgraph; its time holds the features, the plan and the
-network, but not the embedding of the query, which a run pays once for each new turn.
+on them. Ours scores the same 50 nodes as part of their candidate subgraph; its time holds the features, the plan and
+the network, but not the embedding of the query, which a run pays once for each new turn.
 
 Run: ``python benchmarks/bench_rerank.py [--candidates 50] [--width 384] [--rounds 15]``
 """
@@ -28,7 +28,9 @@ from fresh.retrieval.view import GraphView
 from graph_schema.graph import ExperienceGraph, GraphBuilder, Run
 from graph_schema.types import NodeType, Relation
 
-WORDS = ["cancel", "order", "return", "item", "refund", "payment", "method", "address", "member", "loan", "renew", "hold", "fine", "room", "booking", "date"]
+WORDS = tuple(
+    "cancel order return item refund payment method address member loan renew hold fine room booking date".split()  # noqa: SIM905
+)
 QUERY = Query(
     parts=(
         "I would like to cancel the order and get a refund to the payment method that I used for it",

@@ -103,7 +103,8 @@ def run(args: Sequence[str] | None = None) -> None:
     """Parses the command line and does what it says."""
     for name in ("lightning.pytorch.utilities.rank_zero", "lightning.fabric.utilities.rank_zero"):
         logging.getLogger(name).addFilter(_NoTips())
-    warnings.filterwarnings("ignore", message=".*(does not have many workers|LeafSpec|log_every_n_steps|args parameter is intended).*")
+    for expected in ("does not have many workers", "LeafSpec", "log_every_n_steps", "args parameter is intended"):
+        warnings.filterwarnings("ignore", message=f".*{expected}.*")
     MemoryCLI(
         RerankerModule,
         MemoryData,

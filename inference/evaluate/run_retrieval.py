@@ -1,10 +1,13 @@
 """Retrieval of whole runs: of other tasks' runs, one that succeeded with the same set of gold writes.
 
-The query is the user's first three turns, so that the figures compare with those of any memory of traces.
+The query is the user's first three turns, so that the figures compare with those of any memory of traces. The trained
+ranker shows one run of each kind before it shows a second: runs that made the same writes teach the same thing, and a
+recorded task often has a dozen of them. What that alone is worth is seen in the row of BM25 with the same treatment.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +18,7 @@ from fresh.retrieval.bm25 import BM25Index
 from fresh.retrieval.corpus import Corpus
 from fresh.retrieval.features import EncodedQuery, seer_scores
 from fresh.retrieval.metrics import Estimate, bootstrap, mean_by_task, ranked, reciprocal_rank
+from fresh.retrieval.relevance import task_writes
 from fresh.retrieval.retriever import Retriever
 from fresh.retrieval.view import GraphView
 from graph_schema.trajectory import Outcome
@@ -41,6 +45,8 @@ class Documents:
         nodes = [view.graph.find(NodeType.TASK, corpus.runs[i].task_key) for i in runs]
         self.task = np.array([-1 if node is None else node - view.task_start for node in nodes])
         self.view = view
+        known = task_writes(view)
+        self.kinds = [known[task] if task >= 0 else None for task in self.task]
 
 
 RunRanker = Callable[[Documents, EncodedQuery], NDArray[np.float64]]
@@ -63,17 +69,40 @@ def _bm25_and_success(documents: Documents, query: EncodedQuery) -> NDArray[np.f
     return scores / max(scores.max(initial=0.0), 1e-9) + documents.success
 
 
+def without_repeats(documents: Documents, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scores that put the best run of each kind first, then the second best of each, and so on.
+
+    A kind is the set of tools that wrote in a good run of the task, as the memory has it. Runs known to have failed
+    keep their place behind the others.
+    """
+    turn = np.zeros(len(scores))
+    seen: Counter[tuple[float, frozenset[str] | None]] = Counter()
+    for i in np.argsort(-scores, kind="stable"):
+        kind = (float(documents.success[i]), documents.kinds[i])
+        turn[i] = seen[kind]
+        seen[kind] += 1
+    order = np.lexsort((-scores, turn, -documents.success))
+    out = np.empty(len(scores))
+    out[order] = np.arange(len(scores), 0, -1)
+    return out
+
+
+def _bm25_without_repeats(documents: Documents, query: EncodedQuery) -> NDArray[np.float64]:
+    return without_repeats(documents, _bm25_and_success(documents, query))
+
+
 RUN_RANKERS: dict[str, RunRanker] = {
     "bm25": _bm25,
     "dense": _dense,
     "seer s1 + s2": _seer,
     "bm25 + success prior": _bm25_and_success,
+    "bm25 + success prior, no repeats": _bm25_without_repeats,
 }
 """Every ranker of runs but the trained one."""
 
 
 def trained_scores(documents: Documents, retriever: Retriever, query: EncodedQuery) -> NDArray[np.float64]:
-    """The trained ranker's scores of runs: its score of the run's task, runs known to have succeeded first.
+    """The trained ranker's scores of runs: its score of the run's task, runs known to have succeeded first, no repeats.
 
     Runs of one task that ended alike are told apart by BM25.
     """
@@ -82,7 +111,8 @@ def trained_scores(documents: Documents, retriever: Retriever, query: EncodedQue
     by_task[ranking.nodes - retriever.view.task_start] = _squash(ranking.scores)
     own = np.nan_to_num(by_task[documents.task], nan=0.0)
     bm25 = _bm25(documents, query)
-    return documents.success + own + 1e-4 * bm25 / max(bm25.max(initial=0.0), 1e-9)
+    scores = documents.success + own + 1e-4 * bm25 / max(bm25.max(initial=0.0), 1e-9)
+    return without_repeats(documents, scores)
 
 
 def _squash(scores: NDArray[np.float32]) -> NDArray[np.float64]:
