@@ -12,7 +12,12 @@ from tests.conftest import REPOSITORY
 from tests.retrieval_world import runs
 from training.__main__ import main
 
-QUICK = ["--trainer.max_epochs=2", "--data.per_task=4", "--data.points_per_run=2", "--trainer.enable_progress_bar=false"]
+QUICK = [
+    "--trainer.max_epochs=2",
+    "--data.per_task=4",
+    "--data.points_per_run=2",
+    "--trainer.enable_progress_bar=false",
+]
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +35,8 @@ def as_messages(number: int) -> dict[str, object]:
             messages.append({"role": str(turn.role), "content": turn.text})
         for call in turn.calls:
             function = {"name": call.tool, "arguments": orjson.dumps(call.arguments).decode()}
-            messages.append({"role": "assistant", "content": None, "tool_calls": [{"id": call.id, "function": function}]})
+            asked = [{"id": call.id, "function": function}]
+            messages.append({"role": "assistant", "content": None, "tool_calls": asked})
             text = call.observation.text if call.observation else ""
             messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
     return {"messages": messages, "success": True, "task_id": trajectory.task_id}
@@ -95,7 +101,9 @@ def test_checkpoint_loads_with_weights_only_and_without_the_data(folder: Path, t
     assert module.network.config.hidden == 32
 
 
-def test_validate_and_test_take_the_checkpoint(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_and_test_take_the_checkpoint(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     fit(folder, tmp_path)
     (best,) = (tmp_path / "runs/fit/sample/best").glob("*.ckpt")
     config = REPOSITORY / "training" / "configs" / "sample.yaml"

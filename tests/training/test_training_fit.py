@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -41,8 +42,9 @@ def test_grades_and_hard_negatives() -> None:
 
 
 def test_shuffled_labels_keep_their_number_and_lose_their_place() -> None:
-    real = supervise(CORPUS, EVERYTHING, SupervisionSettings(inner_folds=3, whole_runs=False)).train
-    mixed = supervise(CORPUS, EVERYTHING, SupervisionSettings(inner_folds=3, whole_runs=False, shuffle_labels=True)).train
+    settings = SupervisionSettings(inner_folds=3, whole_runs=False)
+    real = supervise(CORPUS, EVERYTHING, settings).train
+    mixed = supervise(CORPUS, EVERYTHING, replace(settings, shuffle_labels=True)).train
     assert len(real) == len(mixed)
     assert all((np.sort(a.grades) == np.sort(b.grades)).all() for a, b in zip(real, mixed, strict=True))
     assert any((a.grades != b.grades).any() for a, b in zip(real, mixed, strict=True))

@@ -87,7 +87,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 def test_other_features_are_refused() -> None:
     with pytest.raises(SchemaError, match="32 wide"):
         stat_columns(replace(CONFIG, text_dim=32), VIEW)
-    with pytest.raises(SchemaError, match="lacks .unheard_of"):
+    with pytest.raises(SchemaError, match=r"lacks \(unheard_of"):
         stat_columns(replace(CONFIG, stat_names=("unheard_of",)), VIEW)
     with pytest.raises(SchemaError, match="other match features"):
         stat_columns(replace(CONFIG, match_names=CONFIG.match_names[:-1]), VIEW)
@@ -127,7 +127,8 @@ def test_retriever_ranks_guidance_nodes_and_survives_a_file(tmp_path: Path) -> N
     assert len(ranking.nodes) == len(VIEW.guidance) and len(retriever.rank_tasks(query).nodes) == VIEW.num_tasks
 
     folder = tmp_path / "memory"
-    write_folder(folder, graph_writers(VIEW.graph) | retriever.writers(), graph_manifest(VIEW.graph) | retriever.manifest())
+    writers = graph_writers(VIEW.graph) | retriever.writers()
+    write_folder(folder, writers, graph_manifest(VIEW.graph) | retriever.manifest())
     manifest = read_manifest(folder)
     files = checked_files(folder, manifest)
     again = Retriever.from_files(graph_from_files(manifest, files), manifest, files, CORPUS.encoder)
