@@ -73,14 +73,26 @@ class Confirmed(_Condition):
 
 
 class Grounded(_Condition):
-    """Each identifier in the argument was said by the user or seen in an observation."""
+    """Each value in the argument was said by the user or seen in an observation.
+
+    Attributes:
+        plain: Names and numbers in ordinary text count too, such as a street; otherwise only values that name an
+            object do. Words in small letters are choices, and never count.
+    """
 
     kind: Literal["grounded"] = "grounded"
     argument: str
+    plain: bool = False
+
+    def values(self, arguments: dict[str, Any]) -> list[Any]:
+        """The values that must have been said or seen."""
+        if not self.plain:
+            return references(arguments, self.argument)
+        return [v for v in argument_values(arguments, self.argument) if isinstance(v, str) and _is_particular(v)]
 
     def holds(self, arguments: dict[str, Any], history: History) -> bool | None:
-        """True, False, or None where the argument holds no identifier."""
-        values = references(arguments, self.argument)
+        """True, False, or None where the argument holds no such value."""
+        values = self.values(arguments)
         if not values:
             return None
         return all(history.origin(value).kind != "nowhere" for value in values)
@@ -168,6 +180,10 @@ def argument_values(arguments: dict[str, Any], path: str) -> list[Any]:
     if root not in arguments:
         return []
     return [value for where, value in leaves(arguments[root], root) if where == path and value not in (None, "")]
+
+
+def _is_particular(text: str) -> bool:
+    return len(text) > 1 and any(c.isdigit() or c.isupper() for c in text)
 
 
 def references(arguments: dict[str, Any], path: str) -> list[Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from fresh.knowledge import ToolMemory
 from fresh.live import Live, last_name
-from fresh.values import is_identifier, is_reference, normalise
+from fresh.values import is_reference, normalise
 
 REQUEST = "request"
 OWN_WORDS = "your own words"
@@ -22,6 +22,7 @@ _NO_PLACE = ("nowhere", "argument")
 _SURE = 1.0
 """Score from which a value is taken for the right one; below it, it is only offered."""
 _MAX_CANDIDATES = 16
+_MAX_CHOICE = 8
 _BESIDE, _NEAR = 0.6, 0.3
 """How much the words just before an identifier, and those around it, say for an argument of that name."""
 _GENERIC = frozenset({"id", "ids", "number", "code", "name", "value", "key", "no"})
@@ -47,9 +48,7 @@ class Filled:
     certain: bool
 
 
-def fill(
-    argument: str, tool: ToolMemory | None, live: Live, schema: Mapping[str, Any] | None = None
-) -> Filled:
+def fill(argument: str, tool: ToolMemory | None, live: Live, schema: Mapping[str, Any] | None = None) -> Filled:
     """Finds an argument's value in the live history.
 
     Args:
@@ -62,14 +61,10 @@ def fill(
     if isinstance(options, list) and options:
         said = [option for option in options if live.history.said(option)]
         chosen = said[0] if len(said) == 1 else None
-        return Filled(
-            argument, chosen, tuple(said or options)[:_MAX_CANDIDATES], "the request", chosen is not None
-        )
+        return Filled(argument, chosen, tuple(said or options)[:_MAX_CANDIDATES], "the request", chosen is not None)
     sources = argument_sources(argument, tool)
     ranked = _ranked(argument, sources, live)
-    words = " or ".join(map(source_in_words, sources[:1])) or (
-        OWN_WORDS if _is_composed(argument, tool) else ""
-    )
+    words = " or ".join(map(source_in_words, sources[:1])) or (OWN_WORDS if _is_composed(argument, tool) else "")
     if not ranked:
         return Filled(argument, None, (), words, False)
     found = _distinct(value for value, _, _ in ranked)
@@ -135,17 +130,13 @@ def _ranked(argument: str, sources: list[str], live: Live) -> list[tuple[Any, fl
             tool, _, path = source.partition(":")
             found += [(value, score, source_in_words(source)) for value in live.places.get((tool, path), ())]
     # A value that an earlier call of this run took under the same name needs no guess about its kind.
-    found += [
-        (value, 9.5, "an earlier call") for value in live.passed.get(name, ())[:1] if not _is_list(argument)
-    ]
+    found += [(value, 9.5, "an earlier call") for value in live.passed.get(name, ())[:1] if not _is_list(argument)]
     if not found:
         singular = name.removesuffix("s")
         values = live.fields.get(name) or live.fields.get(singular) or []
         found += [(value, 1.0, f"field {name} seen in a result") for value in values]
         told = [(value, bonus) for value, bonus in told_values(name, live) if bonus > 0]
-        found += [
-            (value, (_SURE if bonus >= _NEAR else 0.5) + bonus / 10, "the request") for value, bonus in told
-        ]
+        found += [(value, (_SURE if bonus >= _NEAR else 0.5) + bonus / 10, "the request") for value, bonus in told]
     return sorted(found, key=lambda item: -item[1])
 
 
@@ -170,25 +161,28 @@ def told_values(name: str, live: Live) -> list[tuple[Any, float]]:
     return sorted(found, key=lambda item: -item[1])
 
 
-def alternatives(
-    argument: str, current: Any, tool: ToolMemory | None, live: Live, used: Iterable[Any]
-) -> list[Any]:
+def alternatives(argument: str, current: Any, tool: ToolMemory | None, live: Live, used: Iterable[Any]) -> list[Any]:
     """Identifiers that could stand in place of a doubtful one, best first.
 
-    Values at the argument's usual places come first, then any observed or told identifier that is written alike;
-    values the call already uses are left out.
+    Only values of the argument's own kind: those at its usual places in results, those that earlier calls passed or
+    results showed under its name, and those that the user's words give that name. Values the call already uses are
+    left out. Too many to choose from are none: then it is better to go back to where the value comes from.
     """
     taken = {normalise(value) for value in used} | {normalise(current)}
-    filled = fill(argument, tool, live)
-    pool = [value for value in filled.candidates if is_reference(argument, value)]
-    if not pool:
-        seen = [value for values in live.places.values() for value in values if is_identifier(value)]
-        pool = [
-            value for value in [token for token, _, _ in live.told] + seen if shape(value) == shape(current)
-        ]
-    found = [v for v in _distinct(pool) if normalise(v) not in taken and 2 * len(str(v)) > len(str(current))]
+    ranked = _ranked(argument, argument_sources(argument, tool), live)
+    pool = _distinct(value for value, score, _ in ranked if score >= _SURE and is_reference(argument, value))
+    found = [value for value in pool if normalise(value) not in taken]
     found.sort(key=lambda value: shape(value) != shape(current))
-    return found[:_MAX_CANDIDATES]
+    return found if len(found) <= _MAX_CHOICE else []
+
+
+def unread_source(argument: str, tool: ToolMemory | None, live: Live) -> str | None:
+    """The argument's most usual source, if it is the result of a call that has not been made in this run."""
+    for source in argument_sources(argument, tool)[:1]:
+        reader = source_tool(source)
+        if reader and live.history.answered(reader) is None:
+            return source
+    return None
 
 
 def rewritten(value: Any, live: Live) -> list[Any]:
@@ -212,9 +206,7 @@ def required_arguments(tool: ToolMemory | None, parameters: Mapping[str, Any] | 
         return [str(name) for name in required] if isinstance(required, list) else []
     if tool is None:
         return []
-    return [
-        name for name, share in tool.given.items() if share >= 0.9 and "[" not in name and "." not in name
-    ]
+    return [name for name, share in tool.given.items() if share >= 0.9 and "[" not in name and "." not in name]
 
 
 def fill_call(

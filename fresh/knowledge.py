@@ -6,6 +6,7 @@ milliseconds, so each tool is read on first use and then held as plain Python va
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -62,6 +63,7 @@ class Rule:
         return (self.support + 1) / (self.support + self.exceptions + 2)
 
 
+_ID_NAME = re.compile(r"(?:^|_|\.)ids?\W*$|[a-z]Ids?\W*$")
 _NO_RULE = Rule(-1, Grounded(argument=""), 0)
 
 
@@ -181,15 +183,27 @@ class ToolIndex:
         known = self.get(tool)
         return known.effect if known else None
 
+    @cached_property
+    def lookups(self) -> dict[str, tuple[str, int]]:
+        """For each parameter, the read that takes it alone, with its node; the most used where there are several."""
+        found: dict[str, tuple[int, str, int]] = {}
+        for index in self.graph.indices(NodeType.TOOL):
+            node = self.graph.node(index)
+            parameters = list(node.data.get("parameters") or [])
+            if node.data.get("effect") != Effect.READ or len(parameters) != 1:
+                continue
+            best = found.get(str(parameters[0]))
+            if best is None or node.success > best[0]:
+                found[str(parameters[0])] = (node.success, node.tool, index)
+        return {name: (tool, index) for name, (_, tool, index) in found.items()}
+
     def _read(self, tool: str) -> ToolMemory:
         graph = self.graph
         tool_nodes = [graph.node(i) for i in self.nodes(tool, NodeType.TOOL)]
         data = tool_nodes[0].data if tool_nodes else {}
         actions = [graph.node(i) for i in self.nodes(tool, NodeType.ACTION)[:MAX_RULES]]
         sources, given = _argument_sources(actions)
-        rules = [
-            _rule(graph.node(i), self._tasks(i)) for i in self.nodes(tool, NodeType.PRECONDITION)[:MAX_RULES]
-        ]
+        rules = [_rule(graph.node(i), self._tasks(i)) for i in self.nodes(tool, NodeType.PRECONDITION)[:MAX_RULES]]
         found = [rule for rule in rules if rule is not None]
         found += self._from_sources(found, actions)
         errors = [self._error(graph.node(i)) for i in self.nodes(tool, NodeType.ERROR)[:MAX_ERRORS]]
@@ -222,9 +236,10 @@ class ToolIndex:
                 support = sum(counts.values())
                 if argument in known or support <= best.get(argument, _NO_RULE).support:
                     continue
+                plain = not entry.get("choices") and not _ID_NAME.search(argument)
                 best[argument] = Rule(
                     action.index,
-                    Grounded(argument=argument),
+                    Grounded(argument=argument, plain=plain),
                     support,
                     nowhere,
                     tasks=self._tasks(action.index),
@@ -306,7 +321,6 @@ def _argument_sources(actions: list[Node]) -> tuple[dict[str, tuple[tuple[str, i
                 counts.setdefault(name, Counter())[str(source)] += int(count)
             counts.setdefault(name, Counter())
     sources = {
-        name: tuple(sorted(counter.items(), key=lambda item: (-item[1], item[0])))
-        for name, counter in counts.items()
+        name: tuple(sorted(counter.items(), key=lambda item: (-item[1], item[0]))) for name, counter in counts.items()
     }
     return sources, {name: given[name] / total if total else 0.0 for name in counts}

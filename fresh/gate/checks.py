@@ -15,7 +15,7 @@ from fresh.gate.context import Context
 from fresh.gate.decision import REFUSAL, Finding, Todo, Verdict
 from fresh.knowledge import KnownRepair
 from fresh.mining.patterns import error_message
-from fresh.values import is_identifier, leaves, same_arguments, scalars
+from fresh.values import is_identifier, leaves, scalars
 from graph_schema.trajectory import CallStatus, Effect, Role, ToolCall
 
 if TYPE_CHECKING:
@@ -55,17 +55,13 @@ def check_known(context: Context) -> Finding | None:
     if name in context.index:
         if context.specs is None or listed:
             return None
-        return Finding(
-            check="unknown_tool", verdict=Verdict.ALLOW, reason=f"{name} is not among the tools offered"
-        )
+        return Finding(check="unknown_tool", verdict=Verdict.ALLOW, reason=f"{name} is not among the tools offered")
     if not listed:
         known = list(context.specs) if context.specs else context.index.names
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         hint = f"; the nearest names are {', '.join(near)}" if near else ""
         where = "the tools offered and the memory" if context.specs is not None else "the memory"
-        return Finding(
-            check="unknown_tool", verdict=Verdict.BLOCK, reason=f"{name} is unknown to {where}{hint}"
-        )
+        return Finding(check="unknown_tool", verdict=Verdict.BLOCK, reason=f"{name} is unknown to {where}{hint}")
     if context.effect is not Effect.WRITE:
         return None
     blocked = context.settings.unknown_tool == "block"
@@ -73,7 +69,7 @@ def check_known(context: Context) -> Finding | None:
         check="unknown_tool",
         verdict=Verdict.BLOCK if blocked else Verdict.ALLOW,
         reason=f"no run in the memory has used {name}, which writes: nothing is known of when it is safe"
-        + ("; mine runs that use it, or set unknown_tool to 'allow'" if blocked else ""),
+        + ("; mine runs that use it, or set unknown_tool to 'check' or 'allow'" if blocked else ""),
     )
 
 
@@ -225,7 +221,7 @@ def _last_user_turn(context: Context) -> int:
 def _same(left: ToolCall, right: ToolCall) -> bool:
     if left.arguments is None or right.arguments is None:
         return left.raw_arguments == right.raw_arguments
-    return same_arguments(left.arguments, right.arguments)
+    return left.arguments == right.arguments  # to the letter: an id in other capitals is another try
 
 
 def _repair_todos(context: Context, repairs: tuple[KnownRepair, ...]) -> Iterator[Todo]:
@@ -268,21 +264,15 @@ def _todos_of(context: Context, repair: KnownRepair) -> Iterator[Todo]:
             if current is None or not isinstance(current, dict | list):
                 used = scalars(context.arguments)
                 options = (
-                    alternatives(name, current, context.tool, context.live, used)
-                    if is_identifier(current)
-                    else []
+                    alternatives(name, current, context.tool, context.live, used) if is_identifier(current) else []
                 )
             text = f"change {name}: that has resolved this error before"
             yield _correction(context, name, current, tuple(options), text)
     if repair.kind in ("fallback_tool", "handover") and other and context.offers(other):
         same = {k: v for k, v in context.arguments.items() if k in _names(context, other)}
-        arguments, missing = fill_call(
-            context.index.get(other), context.live, context.parameters_of(other), same
-        )
+        arguments, missing = fill_call(context.index.get(other), context.live, context.parameters_of(other), same)
         if not missing:
-            yield Todo(
-                kind="call", tool=other, arguments=arguments, text=call_text(other, arguments) + " instead"
-            )
+            yield Todo(kind="call", tool=other, arguments=arguments, text=call_text(other, arguments) + " instead")
 
 
 def _names(context: Context, tool: str) -> set[str]:

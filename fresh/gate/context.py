@@ -14,9 +14,7 @@ from fresh.live import Live
 from fresh.traces.tools import infer_effect
 from graph_schema.trajectory import Effect, ToolCall, ToolSpec
 
-_PEOPLE = re.compile(
-    r"human|person|agent|operator|supervisor|representative|support|staff|specialist", re.IGNORECASE
-)
+_PEOPLE = re.compile(r"human|person|agent|operator|supervisor|representative|support|staff|specialist", re.IGNORECASE)
 _HANDING = re.compile(r"transfer|hand.?(?:over|off)|escalat|forward|connect", re.IGNORECASE)
 
 

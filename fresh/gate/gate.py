@@ -7,12 +7,14 @@ revised already. Reads pass, except one that has just failed unchanged.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
+from fresh.conditions import Confirmed
 from fresh.gate.checks import check_arguments, check_known, check_repeated, check_schema
 from fresh.gate.context import Context
 from fresh.gate.decision import Decision, Finding, Todo, Verdict
-from fresh.gate.rules import check_rules, enforced_rules
+from fresh.gate.rules import check_rules, conditions_by_form, enforced_rules
 from fresh.gate.settings import GateSettings
 from fresh.knowledge import Rule, ToolIndex
 from fresh.live import Live
@@ -39,10 +41,24 @@ class Gate:
         return f"{type(self).__name__}({self.settings!r})"
 
     def rules(self, tool: str) -> tuple[Rule, ...]:
-        """The conditions that are enforced on a tool."""
+        """The mined conditions that are enforced on a tool."""
         if tool not in self._rules:
             self._rules[tool] = enforced_rules(self.index.get(tool), self.settings)
         return self._rules[tool]
+
+    def _rules_for(self, call: ToolCall) -> tuple[Rule, ...]:
+        """The mined conditions, and where too few uses were mined to have any, those any write has by its form."""
+        known = self.index.get(call.tool)
+        if known is None and self.settings.unknown_tool == "allow":
+            return ()
+        if known is not None and (known.effect is not Effect.WRITE or known.success >= self.settings.min_support):
+            return self.rules(call.tool)
+        return (*self.rules(call.tool), *conditions_by_form(call, self.index, self._asks_first))
+
+    @cached_property
+    def _asks_first(self) -> bool:
+        """Whether the user's yes is enforced on any write of the memory."""
+        return any(isinstance(rule.condition, Confirmed) for name in self.index.names for rule in self.rules(name))
 
     def decide(
         self,
@@ -62,12 +78,11 @@ class Gate:
             revisions: How often this step has been revised already.
             provenance: Name in each finding the runs it comes from.
         """
-        context = Context(call, live, specs, self.index, self.settings, self.rules(call.tool), revisions)
+        context = Context(call, live, specs, self.index, self.settings, self._rules_for(call), revisions)
         findings = _findings(context)
         if provenance:
             findings = [
-                f.model_copy(update={"runs": self.index.runs(f.node)}) if f.node is not None else f
-                for f in findings
+                f.model_copy(update={"runs": self.index.runs(f.node)}) if f.node is not None else f for f in findings
             ]
         return _decide(context, findings)
 
@@ -164,9 +179,7 @@ def _handover(context: Context, tool: str) -> Todo:
     known = context.index.get(tool)
     names = list(schema.get("required") or (known.parameters if known else ()))
     summary = f"The agent could not complete: {context.call.tool.replace('_', ' ')}."
-    arguments: dict[str, Any] = {
-        n: summary for n in names if properties.get(n, {}).get("type", "string") == "string"
-    }
+    arguments: dict[str, Any] = {n: summary for n in names if properties.get(n, {}).get("type", "string") == "string"}
     return Todo(kind="call", tool=tool, arguments=arguments, text=f"hand the case over with {tool}")
 
 

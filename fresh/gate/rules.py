@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fresh.conditions import (
@@ -19,15 +19,25 @@ from fresh.conditions import (
     object_via,
     references,
 )
-from fresh.fill import REQUEST, Filled, alternatives, fill, fill_call, source_in_words
+from fresh.fill import (
+    REQUEST,
+    Filled,
+    alternatives,
+    fill,
+    fill_call,
+    shape,
+    source_in_words,
+    source_tool,
+    unread_source,
+)
 from fresh.gate.checks import call_text
 from fresh.gate.context import Context
 from fresh.gate.decision import Finding, Todo, Verdict
 from fresh.gate.settings import GateSettings
 from fresh.history import History
-from fresh.knowledge import Rule, ToolMemory
-from fresh.values import is_identifier, leaves, normalise, scalars
-from graph_schema.trajectory import Role
+from fresh.knowledge import Rule, ToolIndex, ToolMemory
+from fresh.values import is_identifier, is_reference, leaves, normalise, scalars
+from graph_schema.trajectory import Role, ToolCall
 
 _MAX_ANSWERED = 2
 """Times the user may be asked about one call before the gate stops asking: their yes is then one it cannot read."""
@@ -51,9 +61,26 @@ def enforced_rules(tool: ToolMemory | None, settings: GateSettings) -> tuple[Rul
             taken.append(rule)
             spent += cost
     reads = {rule.condition.tool for rule in taken if isinstance(rule.condition, ReadBefore)}
-    return tuple(
-        r for r in taken if not (isinstance(r.condition, CalledBefore) and r.condition.tool in reads)
-    )
+    return tuple(r for r in taken if not (isinstance(r.condition, CalledBefore) and r.condition.tool in reads))
+
+
+def conditions_by_form(call: ToolCall, index: ToolIndex, asks_first: bool) -> Iterator[Rule]:
+    """What holds of a write by its form alone, while memory has too few uses of it to say more.
+
+    An argument that a known look-up takes as its only parameter names an object: it must have been said or seen, and
+    the object looked at. Where the memory's other writes wait for the user's yes, so does this one; a write that it has
+    never seen always does.
+    """
+    for name, value in (call.arguments or {}).items():
+        reader = index.lookups.get(name)
+        if reader is None or not is_reference(name, value):
+            continue
+        tool, node = reader
+        yield Rule(node, Grounded(argument=name), 0)
+        yield Rule(node, ReadBefore(tool=tool, parameter=name, argument=name), 0)
+    known = index.get(call.tool)
+    if known is None or asks_first:
+        yield Rule(known.node if known and known.node is not None else -1, Confirmed(), 0)
 
 
 def _eligible(rule: Rule, settings: GateSettings) -> bool:
@@ -73,13 +100,12 @@ def check_rules(context: Context) -> list[Finding]:
     """A finding for each enforced condition that does not hold; what cannot be decided holds nothing back."""
     verdicts = [(r, r.condition.holds(context.arguments, context.live.history)) for r in context.rules]
     at_home = (
-        {_place(rule.condition) for rule in context.tool.rules if _is_home(context, rule)}
-        if context.tool
-        else set()
+        {_place(rule.condition) for rule in context.tool.rules if _is_home(context, rule)} if context.tool else set()
     )
     violated = [r for r, holds in verdicts if holds is False and _place(r.condition) not in at_home]
     findings: list[Finding] = []
     doubted = {argument for argument in _arguments(violated) if _ungrounded(context, argument)}
+    doubted |= {r.condition.argument for r in violated if isinstance(r.condition, Grounded)}
     for rule in sorted(violated, key=lambda rule: _ORDER[rule.condition.kind]):
         if isinstance(rule.condition, Confirmed) and any(f.verdict is Verdict.REVISE for f in findings):
             continue  # what the user is asked to confirm should be the corrected call
@@ -112,20 +138,17 @@ def _place(condition: Condition) -> tuple[str, str] | None:
 
 
 def _arguments(rules: Iterable[Rule]) -> set[str]:
-    return {
-        r.condition.argument
-        for r in rules
-        if isinstance(r.condition, ReadBefore | Grounded | Within | FieldIs)
-    }
+    return {r.condition.argument for r in rules if isinstance(r.condition, ReadBefore | Grounded | Within | FieldIs)}
 
 
 def _ungrounded(context: Context, argument: str) -> list[Any]:
-    """Identifiers in an argument that nobody has said and nothing has shown."""
-    return [
-        value
-        for value in references(context.arguments, argument)
-        if context.live.history.origin(value).kind == "nowhere"
-    ]
+    """Values of an argument that should have been said or shown, and were not."""
+    plain = any(
+        isinstance(r.condition, Grounded) and r.condition.argument == argument and r.condition.plain
+        for r in context.rules
+    )
+    values = Grounded(argument=argument, plain=plain).values(context.arguments)
+    return [value for value in values if context.live.history.origin(value).kind == "nowhere"]
 
 
 def _finding(context: Context, rule: Rule, doubted: set[str]) -> Finding:
@@ -149,9 +172,7 @@ def _finding(context: Context, rule: Rule, doubted: set[str]) -> Finding:
             return _result(context, rule, *_ground(context, name))
 
 
-def _result(
-    context: Context, rule: Rule, reason: str, todos: list[Todo], verdict: Verdict | None = None
-) -> Finding:
+def _result(context: Context, rule: Rule, reason: str, todos: list[Todo], verdict: Verdict | None = None) -> Finding:
     """A finding; one with nothing left to do is a warning, or a case for a person."""
     if verdict is None:
         verdict = Verdict.REVISE if todos else Verdict.ALLOW
@@ -163,7 +184,7 @@ def _result(
         reason=reason,
         todo=tuple(todos),
         confidence=round(rule.confidence, 3),
-        node=rule.node,
+        node=rule.node if rule.node >= 0 else None,
     )
 
 
@@ -211,9 +232,15 @@ def _ground(context: Context, argument: str) -> tuple[str, list[Todo]]:
     """A value that came from nowhere: what stands in the history in its place, or where it would come from."""
     wrong = _ungrounded(context, argument)
     reason = f"{argument} has a value that the user did not give and no result shows"
-    return reason, [
-        _replace(context, argument, value, _options(context, argument, value)) for value in wrong[:1]
-    ]
+    source = unread_source(argument, context.tool, context.live)
+    todos = []
+    if source is not None:
+        first = _call(context, source_tool(source), {})
+        todos += [first] if first is not None and first.kind == "call" else []
+    if len(wrong) > 1:
+        return reason, [*todos, _replace(context, argument, None, [])]
+    options = _options(context, argument, wrong[0]) if source is None else []
+    return reason, [*todos, _replace(context, argument, wrong[0], options)]
 
 
 def _options(context: Context, argument: str, value: Any) -> list[Any]:
@@ -229,13 +256,13 @@ def _options(context: Context, argument: str, value: Any) -> list[Any]:
         if inside:
             known = {normalise(item) for item in inside}
             narrowed = [item for item in options if normalise(item) in known]
-            return narrowed or [item for item in inside if normalise(item) not in taken]
+            return narrowed or [item for item in inside if normalise(item) not in taken and shape(item) == shape(value)]
     return options
 
 
 def _replace(context: Context, argument: str, value: Any, options: list[Any]) -> Todo:
     source = fill(argument, context.tool, context.live).source
-    text = f"replace {argument} {value}"
+    text = f"replace {argument} {value}" if value is not None else f"replace what is wrong in {argument}"
     if options:
         text += f" by {options[0]}" if len(options) == 1 else f" by one of {', '.join(map(str, options[:5]))}"
     if source:
@@ -311,9 +338,7 @@ def _field(context: Context, rule: Rule, condition: FieldIs) -> Finding:
     if not history.said(name):
         options = [
             option
-            for option in alternatives(
-                condition.argument, name, context.tool, context.live, scalars(context.arguments)
-            )
+            for option in alternatives(condition.argument, name, context.tool, context.live, scalars(context.arguments))
             if field_of(history, option, condition.path) in condition.values
         ]
         if options:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class GateSettings(BaseModel):
-    """Settings of the gate; the defaults were chosen on training tasks alone."""
+    """Settings of the gate."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -33,7 +33,9 @@ class GateSettings(BaseModel):
     """Revisions of one step after which the gate asks for no more."""
     unsatisfiable: Literal["allow", "transfer"] = "allow"
     """What happens to a call whose revision was tried in vain: it passes with a warning, or a person takes over."""
-    unknown_tool: Literal["block", "allow"] = "block"
-    """What happens to a write by a tool that the memory has never seen."""
+    unknown_tool: Literal["check", "block", "allow"] = "check"
+    """What happens to a write that the caller offers and the memory has never seen: it must meet what any write must
+    by its form (its object looked at, its identifiers said or seen, the user's yes where the memory's writes need it),
+    it is blocked, or it passes with a warning."""
     ask_confirmation: bool = True
     """Whether a missing confirmation of the user holds a write back."""

@@ -299,7 +299,8 @@ class _ActionData:
     def of(self, pattern: str, effect: Effect) -> dict[str, Any]:
         arguments: dict[str, dict[str, Any]] = {}
         for name, counts in sorted(self.sources.get(pattern, {}).items()):
-            ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MAX_SOURCES]
+            ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+            ranked = [entry for i, entry in enumerate(ranked) if i < _MAX_SOURCES or entry[0] == "nowhere"]
             arguments[name] = {"sources": [[source, count] for source, count in ranked]}
         for name, values in sorted(self.choices.get(pattern, {}).items()):
             arguments.setdefault(name, {"sources": []})["choices"] = values

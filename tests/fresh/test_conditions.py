@@ -16,6 +16,7 @@ from fresh.conditions import (
     parse_condition,
 )
 from fresh.history import History
+from fresh.traces.messages import parse_messages
 
 ORDER = {
     "order_id": "#G7",
@@ -100,3 +101,12 @@ def test_argument_values_by_path() -> None:
     assert argument_values(arguments, "items[].id") == ["A-1", "A-2"]
     assert argument_values(arguments, "x.y") == [0]
     assert argument_values(arguments, "absent") == []
+
+
+def test_plain_grounding_is_of_names_and_numbers_not_of_choices():
+    history = History.live(parse_messages([{"role": "user", "content": "I moved to 12 Elm Street, Oslo"}]))
+    condition = Grounded(argument="street", plain=True)
+    assert condition.holds({"street": "12 Elm Street"}, history) is True
+    assert condition.holds({"street": "9 Oak Road"}, history) is False
+    assert condition.holds({"street": "as before"}, history) is None
+    assert Grounded(argument="street").holds({"street": "9 Oak Road"}, history) is None

@@ -16,9 +16,7 @@ GRAPH = make_graph()
 CANCEL = {"order_id": "#W111", "reason": "mistake"}
 
 
-def decide(
-    proposed: Any, chat: Chat, tools: Any = TOOLS, gate: GateSettings | None = None, **options: Any
-) -> Decision:
+def decide(proposed: Any, chat: Chat, tools: Any = TOOLS, gate: GateSettings | None = None, **options: Any) -> Decision:
     parser = LiveParser()
     return Gate(ToolIndex(GRAPH), gate).decide(
         live_call(proposed), parser.history(chat.messages), parser.tools(tools), **options
@@ -61,12 +59,43 @@ def test_an_unknown_tool_is_blocked_with_the_nearest_names():
     assert decide(call("zzz", {}), ready(), tools=None).verdict is Verdict.BLOCK
 
 
-def test_a_write_that_memory_has_never_seen_is_closed_by_default_and_a_read_is_not():
+def test_a_write_that_memory_has_never_seen_waits_for_the_users_yes_or_is_blocked():
     tools = [*TOOLS, function("delete_account", "Delete"), function("show_account", "Show")]
-    blocked = decide(call("delete_account", {}), ready(), tools)
+    asked = decide(call("delete_account", {}), Chat(), tools)
+    assert asked.verdict is Verdict.REVISE and [todo.kind for todo in asked.todo] == ["ask_user"]
+    agreed = decide(call("delete_account", {}), ready(), tools)
+    assert agreed.allowed and "no run in the memory" in agreed.warnings[0]
+    blocked = decide(call("delete_account", {}), ready(), tools, GateSettings(unknown_tool="block"))
     assert blocked.verdict is Verdict.BLOCK and "no run in the memory" in blocked.reason
-    assert decide(call("delete_account", {}), ready(), tools, GateSettings(unknown_tool="allow")).allowed
-    assert decide(call("show_account", {}), ready(), tools).allowed
+    assert decide(call("delete_account", {}), Chat(), tools, GateSettings(unknown_tool="allow")).allowed
+    assert decide(call("show_account", {}), Chat(), tools).allowed
+
+
+def test_a_write_with_too_few_uses_to_learn_from_must_look_at_the_object_it_names():
+    decision = decide(call("burn_order", {"order_id": "#W111"}), Chat().agreed(), tools=None)
+    assert decision.verdict is Verdict.REVISE
+    assert [(t.kind, t.tool, t.arguments) for t in decision.todo] == [("call", "get_order", {"order_id": "#W111"})]
+    assert decide(call("burn_order", {"order_id": "#W111"}), ready(), tools=None).allowed
+
+
+def test_an_identifier_in_other_capitals_is_another_try():
+    refused = ready().call("cancel_order", CANCEL | {"order_id": "#w111"}, "Error: order not found").agreed()
+    again = decide(call("cancel_order", CANCEL | {"order_id": "#w111"}), refused)
+    assert again.verdict is Verdict.REVISE and again.todo[0].candidates == ("#W111",)
+    assert decide(call("cancel_order", CANCEL), refused).allowed
+
+
+def test_values_of_another_kind_are_no_candidates():
+    chat = Chat("Remove the fern from my order. My customer number is ann_77, I live in 90210.").agreed()
+    decision = decide(call("remove_items", {"order_id": "#W444", "item_ids": ["9002"]}), chat)
+    offered = {value for todo in decision.todo for value in todo.candidates}
+    assert decision.verdict is Verdict.REVISE and not offered & {"ann_77", "90210"}
+
+
+def test_several_made_up_values_in_one_list_are_one_thing_to_do():
+    decision = decide(call("remove_items", {"order_id": "#W111", "item_ids": ["7701", "77020"]}), ready())
+    named = [todo for todo in decision.todo if todo.argument == "item_ids[]"]
+    assert len(named) == 1
 
 
 def test_the_callers_annotation_beats_the_name():
@@ -77,9 +106,7 @@ def test_the_callers_annotation_beats_the_name():
 def test_missing_required_arguments_are_named_with_where_they_come_from():
     decision = decide(call("cancel_order", {"reason": "mistake"}), ready())
     (todo,) = decision.todo
-    assert (
-        decision.verdict is Verdict.REVISE and todo.kind == "correct_argument" and todo.argument == "order_id"
-    )
+    assert decision.verdict is Verdict.REVISE and todo.kind == "correct_argument" and todo.argument == "order_id"
     assert todo.candidates[0] == "#W111" and "get_order" in todo.source
 
 
@@ -122,15 +149,8 @@ def test_doing_what_is_named_satisfies_the_gate():
 def test_a_missing_yes_asks_the_user_with_the_live_arguments():
     decision = decide(call("cancel_order", CANCEL), Chat().read("#W111"))
     (todo,) = decision.todo
-    assert (
-        todo.kind == "ask_user"
-        and "#W111" in todo.text
-        and "mistake" in todo.text
-        and todo.text.endswith("?")
-    )
-    assert decide(
-        call("cancel_order", CANCEL), Chat().read("#W111"), gate=GateSettings(ask_confirmation=False)
-    ).allowed
+    assert todo.kind == "ask_user" and "#W111" in todo.text and "mistake" in todo.text and todo.text.endswith("?")
+    assert decide(call("cancel_order", CANCEL), Chat().read("#W111"), gate=GateSettings(ask_confirmation=False)).allowed
 
 
 def test_a_yes_that_cannot_be_read_does_not_loop():
@@ -165,9 +185,7 @@ def test_the_object_is_taken_to_be_wrong_if_the_user_never_named_it():
 def test_a_state_that_no_verified_use_had_blocks():
     chat = Chat("cancel #W222 please").read("#W222").agreed()
     decision = decide(call("cancel_order", CANCEL | {"order_id": "#W222"}), chat)
-    assert (
-        decision.verdict is Verdict.BLOCK and "delivered" in decision.reason and "pending" in decision.reason
-    )
+    assert decision.verdict is Verdict.BLOCK and "delivered" in decision.reason and "pending" in decision.reason
 
 
 def test_live_observations_override_memory_once_the_state_changes():
@@ -328,9 +346,7 @@ def test_a_call_without_a_name_is_an_error_that_says_so(proposed: Any):
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["order_id", "item_ids", "x"]), inner)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["order_id", "item_ids", "x"]), inner),
     max_leaves=6,
 )
 
