@@ -100,7 +100,6 @@ class MemoryData(pl.LightningDataModule):
         whole_runs: Learn the retrieval of whole runs too.
         without: Columns of the statistics to leave out: those whose name starts with one of these.
         shuffle_labels: The control: grades on random nodes.
-        max_nodes: Bound of a candidate subgraph.
         seed: Of all drawing.
     """
 
@@ -121,7 +120,6 @@ class MemoryData(pl.LightningDataModule):
         whole_runs: bool = True,
         without: list[str] | None = None,
         shuffle_labels: bool = False,
-        max_nodes: int = 384,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -143,8 +141,7 @@ class MemoryData(pl.LightningDataModule):
         """How queries are drawn."""
         h = self.hparams
         return SupervisionSettings(
-            h["inner_folds"], h["points_per_run"], h["runs_per_task"], h["whole_runs"], h["shuffle_labels"], h["seed"],
-            h["max_nodes"],
+            h["inner_folds"], h["points_per_run"], h["runs_per_task"], h["whole_runs"], h["shuffle_labels"], h["seed"]
         )  # fmt: skip
 
     def setup(self, stage: str | None = None) -> None:

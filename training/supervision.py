@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fresh.retrieval.candidates import Recall, RecallSettings
+from fresh.retrieval.candidates import Recall
 from fresh.retrieval.corpus import Corpus
 from fresh.retrieval.features import MatchFeatures
 from fresh.retrieval.relevance import grades, task_writes
@@ -38,7 +38,6 @@ class SupervisionSettings:
         whole_runs: Whether to learn the retrieval of whole runs too.
         shuffle_labels: Gives each query's grades to random nodes: the control that must not learn anything.
         seed: Of all drawing.
-        max_nodes: Bound of the candidate subgraph.
     """
 
     inner_folds: int = 4
@@ -47,7 +46,6 @@ class SupervisionSettings:
     whole_runs: bool = True
     shuffle_labels: bool = False
     seed: int = 0
-    max_nodes: int = 384
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ def supervise(corpus: Corpus, runs: Sequence[int], settings: SupervisionSettings
 
 def _ask(corpus: Corpus, runs: Sequence[int], view: GraphView, settings: SupervisionSettings) -> Iterator[Labelled]:
     """All queries of some runs, asked of one memory."""
-    recall = Recall(view, RecallSettings(max_nodes=settings.max_nodes))
+    recall = Recall(view)
     features = MatchFeatures(view)
     rng = np.random.default_rng(settings.seed)
     numbers = {task: i for i, task in enumerate(sorted({run.task_key for run in corpus.runs}))}

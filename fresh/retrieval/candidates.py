@@ -24,14 +24,16 @@ class RecallSettings:
     """Bounds of the candidate subgraph.
 
     Attributes:
-        max_nodes: At most this many nodes; a memory that has no more is taken whole.
+        small: A memory of no more nodes is taken whole.
+        max_nodes: At most this many nodes of a larger one.
         top_k: BM25's best nodes to start from.
         per_tool: Nodes of each tool in play to start from.
         per_relation: Neighbours taken of each node, by relation and direction, most frequent first.
         hops: How far the neighbourhood reaches.
     """
 
-    max_nodes: int = 384
+    small: int = 768
+    max_nodes: int = 256
     top_k: int = 64
     per_tool: int = 16
     per_relation: int = 4
@@ -73,7 +75,7 @@ class Recall:
         self._source, self._target = graph.edge_index
         self._relation = graph.edge_relation.astype(np.int64)
         self._whole: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None = None
-        if len(view) <= settings.max_nodes:
+        if len(view) <= settings.small:
             self._whole = (np.arange(len(view)), *self._both_ways(np.arange(self._relation.size), np.arange(len(view))))
         else:
             self._out = self._ranked(self._source)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fresh.retrieval.bm25 import tokenize
 from fresh.retrieval.encoder import Encoder
 from fresh.retrieval.query import Query
-from fresh.retrieval.view import TYPE_CODE, GraphView
+from fresh.retrieval.view import MAX_COMPARED_TASKS, TYPE_CODE, GraphView
 from graph_schema.trajectory import CallStatus
 from graph_schema.types import NodeType
 
@@ -36,7 +36,6 @@ HISTORY_NAMES: tuple[str, ...] = (
 """Columns of `MatchFeatures.history`: what is true of the moment, whatever the node."""
 
 _SHARP, _SOFT = 0.05, 0.2
-_MANY_TASKS = 2_000
 _NEAREST_TASKS = 256
 _BM25_RANKED = 256
 _TOOLS_BESIDE_TEXT = 0.2
@@ -186,7 +185,7 @@ class MatchFeatures:
         scores: NDArray[np.float64],
         tally: _Tally,
     ) -> None:
-        """SEER's comparison with recorded tasks, and what the nearest of them did or had still to do."""
+        """SEER's comparison with recorded tasks, and what the nearest tasks did or had still to do."""
         view = self.view
         seer = seer_scores(view, encoded)
         for i, name in enumerate(("s1", "s2", "s3")):
@@ -196,7 +195,8 @@ class MatchFeatures:
         chosen = chosen[view.sequences[chosen].any(axis=1)]  # those of which a good run is known
         sequences = view.sequences[chosen]
         left, used = sequences > tally.done[:-1], sequences > 0
-        near = seer[chosen, 0] + _TOOLS_BESIDE_TEXT * _tool_overlap(tally.done[:-1], sequences)
+        likeness = view.text[view.task_start + chosen].astype(np.float32) @ encoded.request
+        near = likeness + _TOOLS_BESIDE_TEXT * _tool_overlap(tally.done[:-1], sequences)
         base = left.mean(axis=0) if len(chosen) else np.zeros(len(view.tools))
         for name, scale in (("sharp", _SHARP), ("soft", _SOFT)):
             weight = _softmax(near / scale)
@@ -208,7 +208,7 @@ class MatchFeatures:
     def _nearest_tasks(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
         """All tasks of a small memory; of a large one, those BM25 puts first."""
         view = self.view
-        if view.num_tasks <= _MANY_TASKS:
+        if view.num_tasks <= MAX_COMPARED_TASKS:
             return np.arange(view.num_tasks)
         own = scores[view.task_start : view.task_start + view.num_tasks]
         return np.sort(np.argpartition(-own, _NEAREST_TASKS)[:_NEAREST_TASKS])
@@ -298,7 +298,7 @@ class MatchFeatures:
 
 
 def seer_scores(view: GraphView, encoded: EncodedQuery) -> NDArray[np.float32]:
-    """SEER's s1, s2 and s3 of every recorded task, [T, 3]."""
+    """SEER's s1, s2 and s3 of the tasks it compares, [c, 3]; see `GraphView.compared`."""
     query = encoded.query
     used = [tool for tool, _ in query.used]
     offered = None if query.offered is None else sorted(query.offered)

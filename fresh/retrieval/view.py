@@ -16,6 +16,8 @@ from graph_schema.graph import ExperienceGraph
 from graph_schema.trajectory import Effect
 from graph_schema.types import GUIDANCE_TYPES, NODE_TYPES, NodeType, Relation
 
+MAX_COMPARED_TASKS = 2_000
+"""SEER compares a query with all tasks of a memory that has no more, else with this many, evenly spaced."""
 MAX_TASKS_PER_NODE = 64
 """A node seen in more tasks is compared with this many of them, evenly spaced in task order."""
 
@@ -99,13 +101,19 @@ class GraphView:
 
     @cached_property
     def node_tasks(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Tasks whose runs showed each node, as ``(start [N + 1], task [...])``; at most 64 a node."""
+        """Compared tasks whose runs showed each node, as ``(start [N + 1], position [...])``; at most 64 a node.
+
+        Positions are within `compared`.
+        """
         table = self.graph.tables.provenance
         node, run = table["node"].to_numpy().astype(np.int64), table["run"].to_numpy()
-        task = self._task_of_run[run] if len(run) else np.zeros(0, dtype=np.int64)
+        place = np.full(self.num_tasks + 1, -1, dtype=np.int64)  # the last entry is for runs without a Task node
+        place[self.compared] = np.arange(len(self.compared))
+        task = place[self._task_of_run[run]] if len(run) else np.zeros(0, dtype=np.int64)
         kept = task >= 0
-        code = np.unique(node[kept] * max(self.num_tasks, 1) + task[kept])
-        node, task = code // max(self.num_tasks, 1), code % max(self.num_tasks, 1)
+        width = max(len(self.compared), 1)
+        code = np.unique(node[kept] * width + task[kept])
+        node, task = code // width, code % width
         start = np.searchsorted(node, np.arange(len(self) + 1))
         size = np.diff(start)
         if len(size) and size.max() > MAX_TASKS_PER_NODE:
@@ -123,10 +131,16 @@ class GraphView:
         return [next(iter(orjson.loads(text or "{}").get("tools") or ()), []) for text in data]
 
     @cached_property
+    def compared(self) -> NDArray[np.int64]:
+        """Tasks that SEER compares a query with."""
+        count = min(self.num_tasks, MAX_COMPARED_TASKS)
+        return np.arange(count) * self.num_tasks // max(count, 1)
+
+    @cached_property
     def seer(self) -> SeerIndex:
-        """SEER's index over the recorded tasks, each by its request and its shortest good run."""
-        vectors = self.text[self.task_start : self.task_start + self.num_tasks].astype(np.float32)
-        return SeerIndex.build(vectors.reshape(self.num_tasks, self.text.shape[1]), None, self.chains)
+        """SEER's index over the compared tasks, each by its request and its shortest good run."""
+        vectors = self.text[self.task_start + self.compared].astype(np.float32)
+        return SeerIndex.build(vectors, None, [self.chains[task] for task in self.compared])
 
     @cached_property
     def sequences(self) -> NDArray[np.float32]:

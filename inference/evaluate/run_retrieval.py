@@ -61,7 +61,9 @@ def _dense(documents: Documents, query: EncodedQuery) -> NDArray[np.float64]:
 
 
 def _seer(documents: Documents, query: EncodedQuery) -> NDArray[np.float64]:
-    return seer_scores(documents.view, query)[documents.task, :2].sum(axis=1).astype(np.float64)
+    by_task = np.zeros(documents.view.num_tasks + 1)
+    by_task[documents.view.compared] = seer_scores(documents.view, query)[:, :2].sum(axis=1)
+    return by_task[documents.task]
 
 
 def _bm25_and_success(documents: Documents, query: EncodedQuery) -> NDArray[np.float64]:

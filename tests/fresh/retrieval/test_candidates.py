@@ -31,20 +31,20 @@ def test_small_memory_is_taken_whole_with_edges_both_ways() -> None:
 
 @pytest.mark.parametrize("bound", [1, 5, 12, 30])
 def test_bound_holds_and_edges_are_the_memory_s_own(bound: int) -> None:
-    found = Recall(VIEW, RecallSettings(max_nodes=bound, top_k=8)).find(QUERY)
+    found = Recall(VIEW, RecallSettings(small=0, max_nodes=bound, top_k=8)).find(QUERY)
     assert 0 < len(found.nodes) <= bound and (np.diff(found.nodes) > 0).all()
     assert edges_of(found) <= edges_of(Recall(VIEW).find(QUERY))
 
 
 def test_tools_in_play_are_reached_though_no_word_is_shared() -> None:
     query = Query(parts=("zzz",), offered=frozenset({"cancel_hold"}))
-    found = Recall(VIEW, RecallSettings(max_nodes=20)).find(query)
+    found = Recall(VIEW, RecallSettings(small=0, max_nodes=20)).find(query)
     action = VIEW.graph.of_tool("cancel_hold", NodeType.ACTION)[0]
     assert action in found.nodes
 
 
 def test_hub_does_not_fill_the_subgraph() -> None:
-    settings = RecallSettings(max_nodes=60, top_k=1, per_tool=1, per_relation=2, hops=1)
+    settings = RecallSettings(small=0, max_nodes=60, top_k=1, per_tool=1, per_relation=2, hops=1)
     query = Query(parts=("zzz",), offered=frozenset({"find_member"}))
     found = Recall(VIEW, settings).find(query)
     tasks = np.count_nonzero(np.isin(found.nodes, list(VIEW.graph.indices(NodeType.TASK))))
@@ -52,7 +52,8 @@ def test_hub_does_not_fill_the_subgraph() -> None:
 
 
 def test_nothing_to_start_from() -> None:
-    found = Recall(VIEW, RecallSettings(max_nodes=10)).find(Query(parts=("...",)))
+    found = Recall(VIEW, RecallSettings(small=0, max_nodes=10)).find(Query(parts=("...",)))
     assert len(found.nodes) == 0 and found.edge_index.shape == (2, 0)
     empty = CORPUS.view([])
-    assert len(Recall(empty).find(QUERY).nodes) == 0
+    for settings in (RecallSettings(), RecallSettings(small=-1)):
+        assert len(Recall(empty, settings).find(QUERY).nodes) == 0

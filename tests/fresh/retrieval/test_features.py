@@ -110,3 +110,16 @@ def test_graph_without_embeddings_is_refused() -> None:
     bare = ExperienceGraph(graph.tables, features={"stat": graph.features["stat"]})
     with pytest.raises(SchemaError, match="no 'text' features"):
         GraphView(bare)
+
+
+def test_large_memory_compares_evenly_spaced_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fresh.retrieval.view.MAX_COMPARED_TASKS", 4)
+    monkeypatch.setattr("fresh.retrieval.features.MAX_COMPARED_TASKS", 4)
+    monkeypatch.setattr("fresh.retrieval.features._NEAREST_TASKS", 3)
+    view = GraphView(VIEW.graph)
+    assert view.compared.tolist() == [0, 3, 6, 9] and len(view.seer) == 4 and view.num_tasks == 12
+    values = MatchFeatures(view).match(encode_query(at(1), CORPUS.encoder), np.arange(len(view)))
+    tasks = values[view.task_start : view.task_start + view.num_tasks, MATCH_NAMES.index("seer_s1_best")]
+    assert set(np.flatnonzero(tasks)) <= {0, 3, 6, 9}
+    left = values[:, MATCH_NAMES.index("left_sharp")]
+    assert left[action("renew_loan")] > left[action("pay_fine")], "the nearest tasks are found among all"
