@@ -6,12 +6,16 @@ the miner counts how verified and failed uses differ and when the gate decides.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from fresh.history import History
 from fresh.values import is_reference, leaves, normalise
+
+_BARE = re.compile(r"[\d\s:.,/+TZ-]+")
+"""A date, a time or a number and nothing else."""
 
 
 class _Condition(BaseModel):
@@ -183,7 +187,10 @@ def argument_values(arguments: dict[str, Any], path: str) -> list[Any]:
 
 
 def _is_particular(text: str) -> bool:
-    return len(text) > 1 and any(c.isdigit() or c.isupper() for c in text)
+    """Whether a text holds a name or a number; a bare date is often said in other words ("the 19th of May")."""
+    if len(text) < 2 or _BARE.fullmatch(text):
+        return False
+    return any(c.isdigit() or c.isupper() for c in text)
 
 
 def references(arguments: dict[str, Any], path: str) -> list[Any]:
