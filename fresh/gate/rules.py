@@ -91,7 +91,8 @@ def _eligible(rule: Rule, settings: GateSettings) -> bool:
         return rule.tasks >= settings.min_tasks
     if isinstance(condition, Confirmed) and not settings.ask_confirmation:
         return False
-    if rule.tasks < settings.min_tasks_mined:
+    enough = settings.min_tasks_mined / (2 if rule.contrast >= settings.strong_contrast else 1)
+    if rule.tasks < enough:
         return False
     return isinstance(condition, Within) or rule.contrast >= settings.min_contrast
 

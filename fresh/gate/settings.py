@@ -24,6 +24,8 @@ class GateSettings(BaseModel):
     min_contrast: float = Field(default=0.1, ge=0, le=1)
     """How much more often it did not hold in failed than in verified uses, at least; for conditions on a field, on a
     mere earlier call and on the user's yes."""
+    strong_contrast: float = Field(default=0.5, ge=0, le=1)
+    """Contrast from which half of `min_tasks_mined` suffices: few conditions tell failures apart so well by chance."""
     max_false_holds: float = Field(default=0.05, ge=0, le=1)
     """Share of a tool's verified uses that all its enforced conditions together may have held back in training. The
     conditions that catch most are taken first; their shares are added up, which bounds the joint share from above."""

@@ -21,8 +21,9 @@ from graph_schema.trajectory import CallStatus, ToolCall
 
 _MAX_FIELDS = 40
 _MAX_USUAL = 2
-_CHANCE = 0.001
-"""A state is required only if so much agreement by chance, over all fields and values tried, is less likely."""
+_CHANCE = 0.05
+"""A state is required only if so much agreement by chance, over all fields and values tried, is less likely: the usual
+level, Bonferroni-corrected. The gate asks for contrast with failed uses on top."""
 
 
 FieldTasks = dict[str, dict[str, set[str]]]
