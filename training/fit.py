@@ -64,5 +64,6 @@ def fit_reranker(
         )
         trainer.fit(module, datamodule=source)
         kept = RerankerModule.load_from_checkpoint(best.best_model_path, map_location="cpu", weights_only=True)
-        metrics = {"val/ndcg@10": float(best.best_model_score or 0.0), "epochs": float(trainer.current_epoch)}
+        measured = trainer.validate(kept, datamodule=source, verbose=False)[0]
+        metrics = {name: float(value) for name, value in measured.items()} | {"epochs": float(trainer.current_epoch)}
     return kept.network.cpu().eval(), metrics

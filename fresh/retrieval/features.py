@@ -310,7 +310,7 @@ def _of_tool(values: NDArray[np.floating], tool: NDArray[np.int64]) -> NDArray[n
     return np.append(values, 0.0).astype(np.float32)[tool]
 
 
-def _softmax(values: NDArray[np.float32]) -> NDArray[np.float32]:
+def _softmax(values: NDArray[np.floating]) -> NDArray[np.floating]:
     if not len(values):
         return values
     weight = np.exp(values - values.max())
