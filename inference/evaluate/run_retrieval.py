@@ -104,24 +104,21 @@ RUN_RANKERS: dict[str, RunRanker] = {
 
 
 def trained_scores(documents: Documents, retriever: Retriever, query: EncodedQuery) -> NDArray[np.float64]:
-    """The trained ranker's scores of runs: its score of the run's task, runs known to have succeeded first, no repeats.
+    """The trained ranker's scores of runs: runs known to have succeeded first, no repeats.
 
-    Runs of one task that ended alike are told apart by BM25.
+    The network scores the run's task by its first request; what was said later is in the run alone, so BM25 over the
+    run's words is added, both standardised and weighing the same.
     """
     ranking = retriever.rank_tasks(query)
     by_task = np.full(retriever.view.num_tasks + 1, np.nan)
-    by_task[ranking.nodes - retriever.view.task_start] = _squash(ranking.scores)
-    own = np.nan_to_num(by_task[documents.task], nan=0.0)
-    bm25 = _bm25(documents, query)
-    scores = documents.success + own + 1e-4 * bm25 / max(bm25.max(initial=0.0), 1e-9)
-    return without_repeats(documents, scores)
+    by_task[ranking.nodes - retriever.view.task_start] = ranking.scores
+    own = by_task[documents.task]
+    own = np.where(np.isnan(own), np.nanmin(own, initial=0.0), own)  # recall left the task out
+    return without_repeats(documents, _standardised(own) + _standardised(_bm25(documents, query)))
 
 
-def _squash(scores: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Ranks as numbers in (0, 0.5): below what tells a good run from one of unknown outcome."""
-    order = np.empty(len(scores))
-    order[np.argsort(scores, kind="stable")] = np.arange(1, len(scores) + 1)
-    return 0.49 * order / max(len(scores), 1)
+def _standardised(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    return (scores - scores.mean()) / max(float(scores.std()), 1e-9)
 
 
 class RunQueries:
