@@ -49,9 +49,7 @@ def main() -> None:
     options = parser.parse_args()
     results = [measure(nodes, options.rounds) for nodes in options.nodes]
     rows = [row for row, _ in results]
-    print_table(
-        "guide() on a 30-message history", ["nodes", "p50", "p95", "tokens"], rows, ["numpy", "pyarrow"]
-    )
+    print_table("guide() on a 30-message history", ["nodes", "p50", "p95", "tokens"], rows, ["numpy", "pyarrow"])
     worst = results[-1][1]
     print(f"limit at the largest size: {LIMIT * 1e3:.0f} ms, {'kept' if worst < LIMIT else 'BROKEN'}")
 

@@ -59,9 +59,7 @@ def main() -> None:
                 columns[name] += [end - start] if turn else []
     p50 = {name: statistics.median(seconds) for name, seconds in columns.items()}
     row = [f"{len(graph):,}", f"{size:.0f} MB", *(f"{seconds * 1e3:.0f} ms" for seconds in p50.values())]
-    print_table(
-        "loading a frozen memory, p50", ["nodes", "files", *p50], [row], ["pyarrow", "safetensors", "numpy"]
-    )
+    print_table("loading a frozen memory, p50", ["nodes", "files", *p50], [row], ["pyarrow", "safetensors", "numpy"])
     print(f"limit for loading: {LIMIT * 1e3:.0f} ms, {'kept' if p50['load'] < LIMIT else 'BROKEN'}")
 
 

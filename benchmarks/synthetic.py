@@ -12,31 +12,22 @@ from graph_schema.graph import ExperienceGraph, GraphBuilder, Run
 from graph_schema.types import NodeType, Relation
 
 SUBJECTS = [
-    f"{a}{b}"
-    for a in ("ware", "ship", "bill", "plan", "seat", "desk", "file", "mail")
-    for b in ("", "set", "log")
+    f"{a}{b}" for a in ("ware", "ship", "bill", "plan", "seat", "desk", "file", "mail") for b in ("", "set", "log")
 ]
 READ_VERBS, WRITE_VERBS = (
     ("get", "find", "list", "search"),
     ("cancel", "update", "change", "book", "send", "close"),
 )
 WORDS = [
-    f"{a}{b}{c}"
-    for a in "bdfgklmn"
-    for b in ("ar", "el", "im", "on", "ut")
-    for c in ("ta", "ko", "sen", "vi", "ru")
+    f"{a}{b}{c}" for a in "bdfgklmn" for b in ("ar", "el", "im", "on", "ut") for c in ("ta", "ko", "sen", "vi", "ru")
 ]
 NODES_PER_TOOL = 200
 
 
 def tool_names(count: int) -> tuple[list[str], list[str]]:
     """Reads and writes, half each; the same names whatever the count."""
-    reads = [
-        f"{READ_VERBS[i % 4]}_{SUBJECTS[i // 4 % 24]}_{WORDS[i // 96 % 200]}" for i in range((count + 1) // 2)
-    ]
-    writes = [
-        f"{WRITE_VERBS[i % 6]}_{SUBJECTS[i // 6 % 24]}_{WORDS[i // 144 % 200]}" for i in range(count // 2)
-    ]
+    reads = [f"{READ_VERBS[i % 4]}_{SUBJECTS[i // 4 % 24]}_{WORDS[i // 96 % 200]}" for i in range((count + 1) // 2)]
+    writes = [f"{WRITE_VERBS[i % 6]}_{SUBJECTS[i // 6 % 24]}_{WORDS[i // 144 % 200]}" for i in range(count // 2)]
     return reads, writes
 
 
@@ -88,9 +79,7 @@ def _add_tool(
         builder.add_edge(action, Relation.USES, node, runs[0])
     for i in range(max(1, size * 2 // 10)):
         text = f"{tool}: {_words(rng, 6)}"
-        seen = builder.add_node(
-            NodeType.OBSERVATION, f"{text} {i}", text=text, tool=tool, data={"fields": []}
-        )
+        seen = builder.add_node(NodeType.OBSERVATION, f"{text} {i}", text=text, tool=tool, data={"fields": []})
         builder.count(seen, rng.choice(runs), success=1)
         builder.add_edge(rng.choice(actions), Relation.RETURNS, seen, rng.choice(runs))
     for i in range(max(1, size * 2 // 10)):
@@ -184,9 +173,7 @@ def _words(rng: random.Random, count: int) -> str:
     return " ".join(rng.choices(WORDS, k=count))
 
 
-def make_messages(
-    nodes: int, turns: int = 30, seed: int = 0
-) -> tuple[list[dict[str, Any]], dict[str, Any], list[Any]]:
+def make_messages(nodes: int, turns: int = 30, seed: int = 0) -> tuple[list[dict[str, Any]], dict[str, Any], list[Any]]:
     """A conversation of so many messages, the write that comes next, and the tools offered."""
     rng = random.Random(seed)
     reads, writes = tool_names(max(10, nodes // NODES_PER_TOOL))

@@ -17,12 +17,24 @@ def check_output(path: Path) -> None:
     """Refuses, before any work is done, what saving would refuse in the end, and a frozen memory."""
     if path.exists() and not path.is_dir():
         raise MemoryFileError(f"{path} is a file; name a folder for the memory")
-    if not path.is_dir() or not any(path.iterdir()):
+    if not path.is_dir():
+        _check_parent(path)
+        return
+    if not any(path.iterdir()):
         return
     if not (path / MANIFEST).is_file():
         raise MemoryFileError(f"{path} is not empty and not a memory; name another folder")
     if read_manifest(path).get("kind") != "graph":
         raise FrozenMemoryError(f"{path} holds a frozen memory, which is not written over; name another folder")
+
+
+def _check_parent(path: Path) -> None:
+    """Refuses a folder that cannot be made."""
+    parent = next(folder for folder in path.absolute().parents if folder.exists())
+    if not parent.is_dir():
+        raise MemoryFileError(f"{parent} is a file, so {path} cannot be made; name another folder")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise MemoryFileError(f"{parent} cannot be written to, so {path} cannot be made; name another folder")
 
 
 def conversation(messages: Path, tools: Path | None) -> tuple[list[dict[str, Any]], list[dict[str, Any]] | None]:

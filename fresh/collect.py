@@ -6,13 +6,14 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fresh.mining import EffectResolver
 from fresh.mining.evidence import RunEvidence
-from fresh.traces.reader import FileReader, Options
+from fresh.traces.reader import WORKER_DIED, FileReader, Options
 from fresh.traces.report import ReadReport
 from fresh.traces.walk import Found, find_files
 from graph_schema.errors import TraceError
@@ -53,7 +54,8 @@ def collect(
         console: Where the progress bar goes; none if left out.
 
     Raises:
-        TraceError: A path is missing, nothing could be read, or, with ``options.strict``, something was skipped.
+        TraceError: A path is missing, nothing could be read, with ``options.strict`` something was skipped, or a
+            process that reads was killed.
         ConfigError: The format is unknown.
     """
     found = find_files(paths)
@@ -90,6 +92,8 @@ def _read_all(
                 waiting.append(pool.submit(_read_file, file, options, resolver))
             while waiting:
                 yield waiting.popleft().result()
+        except BrokenProcessPool:
+            raise TraceError(WORKER_DIED) from None
         finally:
             for future in waiting:
                 future.cancel()

@@ -138,13 +138,9 @@ class FrozenFiles:
             return None
         config = self.manifest.get("reranker")
         if not isinstance(config, dict):
-            raise MemoryFileError(
-                f"{self.path}: the manifest lacks the reranker's settings: export the memory again"
-            )
+            raise MemoryFileError(f"{self.path}: the manifest lacks the reranker's settings: export the memory again")
         if not self.files[RERANKER_FILE].is_file():
-            raise MemoryFileError(
-                f"{self.path} was replaced by a newer memory since it was loaded: load it again"
-            )
+            raise MemoryFileError(f"{self.path} was replaced by a newer memory since it was loaded: load it again")
         from fresh.retrieval.reranker import Reranker
 
         return Reranker.read(config, self.files[RERANKER_FILE], device)

@@ -133,9 +133,7 @@ class LiveParser:
             ConfigError: ``messages`` is not a sequence of messages.
         """
         if isinstance(messages, str | bytes | Mapping) or not isinstance(messages or [], Sequence):
-            raise ConfigError(
-                "messages must be a list of chat messages, such as [{'role': 'user', 'content': '...'}]"
-            )
+            raise ConfigError("messages must be a list of chat messages, such as [{'role': 'user', 'content': '...'}]")
         listed = [plain(message) for message in messages or ()]
         return self._kept(self._histories, listed, lambda: Live(History.live(parse_messages(listed))))
 
@@ -147,6 +145,8 @@ class LiveParser:
         """
         if tools is None:
             return None
+        if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Sequence):
+            raise ConfigError("tools must be a list of tool descriptions, as OpenAI, MCP or Anthropic write them")
         from fresh.traces.tools import parse_tools
 
         listed = [plain(tool) for tool in tools]
@@ -154,9 +154,7 @@ class LiveParser:
 
     def _kept(self, store: OrderedDict[bytes, _Value], content: Any, make: Callable[[], _Value]) -> _Value:
         try:
-            key = hashlib.blake2b(
-                orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS), digest_size=16
-            ).digest()
+            key = hashlib.blake2b(orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS), digest_size=16).digest()
         except (TypeError, ValueError):  # surrogates, foreign objects: parsed each time
             return make()
         with self._lock:
@@ -191,12 +189,8 @@ def live_call(call: Any, arguments: Any = None) -> ToolCall:
     else:
         data = plain(call)
     if not isinstance(data, Mapping):
-        raise ConfigError(
-            f"a tool call must be an object with a name and arguments, not {type(call).__name__}"
-        )
+        raise ConfigError(f"a tool call must be an object with a name and arguments, not {type(call).__name__}")
     parsed = parse_tool_call(data)
     if not parsed.tool:
-        raise ConfigError(
-            "the tool call has no name: pass {'name': ..., 'arguments': ...} or an OpenAI tool call"
-        )
+        raise ConfigError("the tool call has no name: pass {'name': ..., 'arguments': ...} or an OpenAI tool call")
     return parsed

@@ -63,9 +63,7 @@ class Redactor:
         ):
             text = pattern.sub(lambda m, kind=kind: self._keep(m[0], kind), text)  # type: ignore[misc]
         text = _outside_placeholders(text, lambda part: _TOKEN.sub(self._token, part))
-        return _outside_placeholders(
-            text, lambda part: _NUMBER.sub(lambda m: self._keep(m[0], "NUMBER"), part)
-        )
+        return _outside_placeholders(text, lambda part: _NUMBER.sub(lambda m: self._keep(m[0], "NUMBER"), part))
 
     def _token(self, match: re.Match[str]) -> str:
         token = match[0]
@@ -106,12 +104,7 @@ def _outside_placeholders(text: str, change: Callable[[str], str]) -> str:
 
 def is_random(token: str) -> bool:
     """Whether a token looks drawn at random, as keys and hashes are: long, mixed, and of high entropy."""
-    if (
-        len(token) < _RANDOM_LENGTH
-        or "_" in token
-        or not re.search(r"\d", token)
-        or not re.search(r"[A-Za-z]", token)
-    ):
+    if len(token) < _RANDOM_LENGTH or "_" in token or not re.search(r"\d", token) or not re.search(r"[A-Za-z]", token):
         return False
     counts = Counter(token)
     entropy = -sum(n / len(token) * math.log2(n / len(token)) for n in counts.values())

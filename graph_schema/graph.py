@@ -60,6 +60,13 @@ RUN_SCHEMA = pa.schema(
 )
 PROVENANCE_SCHEMA = pa.schema([("node", pa.int32()), ("run", pa.int32()), *[(name, pa.int32()) for name in COUNTS]])
 EDGE_PROVENANCE_SCHEMA = pa.schema([("edge", pa.int32()), ("run", pa.int32()), ("count", pa.int32())])
+TABLE_SCHEMAS = {
+    "nodes": NODE_SCHEMA,
+    "edges": EDGE_SCHEMA,
+    "runs": RUN_SCHEMA,
+    "provenance": PROVENANCE_SCHEMA,
+    "edge_provenance": EDGE_PROVENANCE_SCHEMA,
+}
 
 _TYPE_CODE = {node_type: code for code, node_type in enumerate(NODE_TYPES)}
 _RELATION_CODE = {edge.relation: code for code, edge in enumerate(EDGE_TYPES)}

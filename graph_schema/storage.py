@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 LOCK = ".lock"
+_OBJECTS = ("settings", "feature_names", "gate_settings", "guidance_settings")
+"""Parts of a manifest that are objects where present."""
 
 Writer = Callable[[Path], None]
 
@@ -161,12 +163,14 @@ def read_manifest(path: Path) -> dict[str, Any]:
         MemoryFileError: No memory there, a damaged manifest, or a newer format.
     """
     file = path / MANIFEST
-    if not path.is_dir() or not file.is_file():
-        raise MemoryFileError(f"no memory at {path}: make one with 'fresh mine PATH... -o {path}'")
     try:
+        if not path.is_dir() or not file.is_file():
+            raise MemoryFileError(f"no memory at {path}: make one with 'fresh mine PATH... -o {path}'")
         manifest = orjson.loads(file.read_bytes())
         version = int(manifest["format_version"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        raise MemoryFileError(f"cannot read {file}: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError) as error:
         raise MemoryFileError(f"{file} is damaged ({error}); mine the memory again or restore a copy") from None
     if version > FORMAT_VERSION:
         raise MemoryFileError(
@@ -174,6 +178,9 @@ def read_manifest(path: Path) -> dict[str, Any]:
         )
     if not _names_files(manifest.get("files")):
         raise MemoryFileError(f"{file} is damaged (it names no files); mine the memory again or restore a copy")
+    for part in _OBJECTS:
+        if not isinstance(manifest.get(part, {}), dict):
+            raise MemoryFileError(f"{file} is damaged ({part} is no object); mine the memory again or restore a copy")
     return dict(manifest)
 
 
@@ -197,19 +204,19 @@ def checked_files(path: Path, manifest: Mapping[str, Any], names: Iterable[str] 
         MemoryFileError: A file is missing, was cut short or was changed.
     """
     entries = {name: manifest["files"].get(name) for name in (names or manifest["files"])}
-    for name, entry in entries.items():
-        if entry is None or not (path / entry["path"]).is_file():
-            raise MemoryFileError(f"{path}: {name} is missing; mine the memory again or restore a copy")
-    files = {name: path / entry["path"] for name, entry in entries.items() if entry}
-    with ThreadPoolExecutor(max_workers=4) as pool:
-        digests = dict(zip(files, pool.map(file_hash, files.values()), strict=True))
+    try:
+        for name, entry in entries.items():
+            if entry is None or not (path / entry["path"]).is_file():
+                raise MemoryFileError(f"{path}: {name} is missing; mine the memory again or restore a copy")
+        files = {name: path / entry["path"] for name, entry in entries.items() if entry}
+        with ThreadPoolExecutor(max_workers=4) as pool:
+            digests = dict(zip(files, pool.map(file_hash, files.values()), strict=True))
+    except OSError as error:
+        raise MemoryFileError(f"cannot read the memory at {path}: {error}") from None
     for name, file in files.items():
         if digests[name] != manifest["files"][name]["sha256"]:
             raise MemoryFileError(f"{file} does not match its hash in {MANIFEST}: the memory is damaged")
     return files
-
-
-_TABLES = ("nodes", "edges", "runs", "provenance", "edge_provenance")
 
 
 def graph_writers(graph: ExperienceGraph) -> dict[str, Writer]:
@@ -217,11 +224,13 @@ def graph_writers(graph: ExperienceGraph) -> dict[str, Writer]:
     import pyarrow.parquet
     from safetensors.numpy import save_file
 
+    from graph_schema.graph import TABLE_SCHEMAS
+
     def table_writer(name: str) -> Writer:
         table = getattr(graph.tables, name)
         return lambda path: pyarrow.parquet.write_table(table, path, compression="zstd")
 
-    writers = {f"{name}.parquet": table_writer(name) for name in _TABLES}
+    writers = {f"{name}.parquet": table_writer(name) for name in TABLE_SCHEMAS}
     if graph.features:
         writers["features.safetensors"] = lambda path: save_file(dict(graph.features), path)
     return writers
@@ -258,11 +267,11 @@ def graph_from_files(manifest: Mapping[str, Any], files: Mapping[str, Path]) -> 
     import pyarrow.parquet
     from safetensors import SafetensorError
 
-    from graph_schema.graph import ExperienceGraph, StoredTables
+    from graph_schema.graph import TABLE_SCHEMAS, ExperienceGraph, StoredTables
 
     try:
-        opened = {n: pyarrow.parquet.ParquetFile(files[f"{n}.parquet"], memory_map=True) for n in _TABLES}
-        tables = StoredTables({name: _reader(file) for name, file in opened.items()})
+        opened = {n: pyarrow.parquet.ParquetFile(files[f"{n}.parquet"], memory_map=True) for n in TABLE_SCHEMAS}
+        tables = StoredTables({name: _reader(name, file) for name, file in opened.items()})
         features = _mapped(files["features.safetensors"]) if "features.safetensors" in files else {}
         return ExperienceGraph(
             tables,
@@ -270,7 +279,7 @@ def graph_from_files(manifest: Mapping[str, Any], files: Mapping[str, Path]) -> 
             features=features,
             feature_names=manifest.get("feature_names"),
         )
-    except (pyarrow.ArrowException, SafetensorError, KeyError) as error:
+    except (pyarrow.ArrowException, SafetensorError, KeyError, OSError, ValueError) as error:
         raise MemoryFileError(f"the memory cannot be read ({error}); mine it again") from None
 
 
@@ -300,6 +309,19 @@ def _mapped(file: Path) -> dict[str, np.ndarray]:
 _DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "|u1", "BOOL": "|b1"}
 
 
-def _reader(file: pyarrow.parquet.ParquetFile) -> Callable[[], pyarrow.Table]:
+def _reader(name: str, file: pyarrow.parquet.ParquetFile) -> Callable[[], pyarrow.Table]:
     """Reads an open file when called; the open file stays readable although a later save removes its name."""
-    return lambda: file.read().combine_chunks()
+    import pyarrow
+
+    from graph_schema.graph import TABLE_SCHEMAS
+
+    def read() -> pyarrow.Table:
+        try:
+            table = file.read().combine_chunks()
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
+            raise MemoryFileError(f"the {name} of the memory cannot be read ({error}); mine it again") from None
+        if not table.schema.equals(TABLE_SCHEMAS[name]):
+            raise MemoryFileError(f"the {name} of the memory have other columns than this version's; mine it again")
+        return table
+
+    return read

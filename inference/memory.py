@@ -11,8 +11,8 @@ from fresh.frozen import FrozenFiles, read_frozen
 from fresh.gate import Decision, Gate, GateSettings
 from fresh.guidance import Guidance, GuidanceSettings, Guide, HeuristicRanker, Ranker
 from fresh.knowledge import ToolIndex
-from fresh.live import LiveParser, live_call
-from graph_schema.errors import FrozenMemoryError, MemoryFileError
+from fresh.live import LiveParser, live_call, plain
+from graph_schema.errors import ConfigError, FrozenMemoryError, MemoryFileError
 from graph_schema.graph import ExperienceGraph, Node
 from graph_schema.trajectory import ToolCall
 
@@ -151,9 +151,7 @@ class FrozenMemory:
             provenance: Name in each finding the runs it comes from.
         """
         live, specs = self._parser.history(messages), self._parser.tools(tools)
-        return self.judge.decide(
-            live_call(tool_call), live, specs, revisions=revisions, provenance=provenance
-        )
+        return self.judge.decide(live_call(tool_call), live, specs, revisions=revisions, provenance=provenance)
 
     def settle(
         self,
@@ -196,6 +194,7 @@ class FrozenMemory:
 
         Raises:
             MemoryFileError: The stored guidance cannot be read.
+            ConfigError: A tool is not described by an object.
         """
         from pydantic import ValidationError
 
@@ -210,7 +209,13 @@ class FrozenMemory:
                 f"{self._files.path}: the guidance for tool lists is not of this version "
                 f"({error.error_count()} fields differ): export the memory again"
             ) from None
-        return apply_guidance([dict(tool) for tool in tools], guidance)
+        listed = [plain(tool) for tool in tools]
+        for position, tool in enumerate(listed):
+            if not isinstance(tool, Mapping):
+                raise ConfigError(
+                    f"tool {position} is {type(tool).__name__}, not an object as OpenAI, MCP or Anthropic describe it"
+                )
+        return apply_guidance([dict(tool) for tool in listed], guidance)
 
     def evolve(self, *args: object, **kwargs: object) -> NoReturn:
         """Refuses: a frozen memory does not learn.

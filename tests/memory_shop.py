@@ -155,9 +155,7 @@ def make_graph(*, rules: bool = True) -> ExperienceGraph:
     shop = _Shop()
     find = shop.tool("find_customer", "read", {"email": [["request", 30]]})
     read = shop.tool("get_order", "read", {"order_id": [["request", 30]]})
-    cancel = shop.tool(
-        "cancel_order", "write", {"order_id": [["get_order:order_id", 30]], "reason": [["request", 30]]}
-    )
+    cancel = shop.tool("cancel_order", "write", {"order_id": [["get_order:order_id", 30]], "reason": [["request", 30]]})
     remove = shop.tool(
         "remove_items",
         "write",

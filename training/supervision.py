@@ -181,7 +181,6 @@ def _shuffled(labelled: Labelled, rng: np.random.Generator) -> Labelled:
     return Labelled(labelled.example, mixed, labelled.hard & (mixed == 0), labelled.whole_run, labelled.task)
 
 
-
 def ask(corpus: Corpus, runs: Sequence[int], memory: Sequence[int], settings: SupervisionSettings) -> list[Labelled]:
     """Labelled queries of some runs, asked of a memory mined from others."""
     return list(_ask(corpus, runs, corpus.view(memory), settings))

@@ -41,9 +41,7 @@ class Guide:
         settings: Budget and weights.
     """
 
-    def __init__(
-        self, gate: Gate, bm25: BM25Index, ranker: Ranker, settings: GuidanceSettings | None = None
-    ) -> None:
+    def __init__(self, gate: Gate, bm25: BM25Index, ranker: Ranker, settings: GuidanceSettings | None = None) -> None:
         self._gate = gate
         self._bm25 = bm25
         self._ranker = ranker
@@ -150,17 +148,13 @@ class _Writer:
         for call, times in self._failed_unchanged():
             shown = {name: v for name, v in (call.arguments or {}).items() if write.value_words(name, v)}
             again = "it failed" if times == 1 else f"it failed {times} times"
-            text = (
-                f"do not {write.call_line(call.tool, {}, shown)} again: {again} and nothing has changed since"
-            )
+            text = f"do not {write.call_line(call.tool, {}, shown)} again: {again} and nothing has changed since"
             yield Line(section=Section.AVOID, text=text, confidence=1.0)
         mended = self._last_error[1] if self._last_error else None
         for tool in [action.tool for action in self._plan.actions] or self._plan.likely[:1]:
             for error in tool.errors:
                 share = (error.times + 1) / (tool.success + tool.failure + 2)
-                often = (
-                    error.runs >= self._settings.min_error_runs and share >= self._settings.min_error_share
-                )
+                often = error.runs >= self._settings.min_error_runs and share >= self._settings.min_error_share
                 if often and error is not mended:
                     text = write.error_line(tool.name, error)
                     confidence = round(min(1.0, share), 3)

@@ -116,9 +116,7 @@ class NextTool:
         scores = relevance[block.start : block.stop]
         if offered is not None and len(offered) <= 200:
             nodes = {tool: (known.actions if (known := self._index.get(tool)) else ()) for tool in offered}
-            return {
-                tool: max((float(relevance[n]) for n in found), default=0.0) for tool, found in nodes.items()
-            }
+            return {tool: max((float(relevance[n]) for n in found), default=0.0) for tool, found in nodes.items()}
         count = min(50, len(scores))
         if not count:
             return {}
@@ -134,9 +132,7 @@ def _sequences(data: Any) -> list[list[str]]:
     """Tool sequences as the miner stores them: one, or several."""
     if not isinstance(data, list) or not data:
         return []
-    return (
-        [data] if isinstance(data[0], str) else [sequence for sequence in data if isinstance(sequence, list)]
-    )
+    return [data] if isinstance(data[0], str) else [sequence for sequence in data if isinstance(sequence, list)]
 
 
 def _rest(sequence: list[str], done: Collection[str]) -> list[str]:

@@ -138,8 +138,7 @@ class Planner:
         parameters = spec.parameters if spec is not None and spec.parameters else None
         properties = (parameters or {}).get("properties") or {}
         filled = {
-            name: fill(name, tool, self._live, properties.get(name))
-            for name in required_arguments(tool, parameters)
+            name: fill(name, tool, self._live, properties.get(name)) for name in required_arguments(tool, parameters)
         }
         for name, value in known.items():
             source = filled[name].source if name in filled else ""
@@ -165,9 +164,7 @@ class Planner:
             elif left != item.candidates and name not in action.missing:
                 arguments = others | ({name: left[0]} if len(left) == 1 else {})
                 return Action(action.tool, arguments, action.filled | {name: replace(item, candidates=left)})
-            action = Action(
-                action.tool, action.arguments, action.filled | {name: replace(item, candidates=left)}
-            )
+            action = Action(action.tool, action.arguments, action.filled | {name: replace(item, candidates=left)})
         done = not action.missing and self._asked(action.tool.name, action.arguments)
         return None if done or self._answered_in_part(action) else action
 
@@ -205,15 +202,11 @@ class Planner:
                 self._gate.index.get(condition.tool),
                 action.filled[condition.argument].candidates,
             )
-            read = [
-                self._live.history.answered(condition.tool, {condition.parameter: value}) for value in options
-            ]
+            read = [self._live.history.answered(condition.tool, {condition.parameter: value}) for value in options]
             if other is not None and not any(read):
                 yield other, {condition.parameter: options[0]} if len(options) == 1 else {}
 
-    def _needed(
-        self, action: Action, findings: Sequence[Finding]
-    ) -> Iterator[tuple[ToolMemory, dict[str, Any]]]:
+    def _needed(self, action: Action, findings: Sequence[Finding]) -> Iterator[tuple[ToolMemory, dict[str, Any]]]:
         """Look-ups that must come before an action: what its conditions demand, and what shows its missing values."""
         for todo in (todo for finding in findings for todo in finding.todo if todo.kind == "call"):
             other = self._gate.index.get(todo.tool)

@@ -31,9 +31,7 @@ def argument_words(name: str, filled: Filled | None, arguments: Mapping[str, Any
         shown = value_words(name, arguments[name])
         if shown is not None:
             return f"{plain}={shown}" + (f" (from {source})" if source else "")
-    choices = [
-        shown for value in (filled.candidates if filled else ()) if (shown := value_words(name, value))
-    ]
+    choices = [shown for value in (filled.candidates if filled else ()) if (shown := value_words(name, value))]
     words = f"{plain} in {source}" if source == OWN_WORDS else f"{plain} from {source or 'the user (ask)'}"
     if 0 < len(choices) <= _MAX_CHOICES:
         words += f" ({'one of ' if len(choices) > 1 else ''}{', '.join(choices)})"
@@ -71,9 +69,8 @@ def check_line(tool: str, condition: Condition, now: str = "") -> str:
             owner = f"the {condition.via} of {condition.anchor}" if condition.via else condition.anchor
             what = f"{_plain(condition.argument)} must belong to the object that {_plain(owner)} names"
         case FieldIs():
-            what = (
-                f"{condition.path} of the object that {_plain(condition.argument)} names must be "
-                + " or ".join(condition.values)
+            what = f"{condition.path} of the object that {_plain(condition.argument)} names must be " + " or ".join(
+                condition.values
             )
     return f"before {tool}: {what}" + (f"; {now}" if now else "")
 

@@ -65,9 +65,7 @@ def decision_points(trajectory: Trajectory, evidence: RunEvidence) -> list[Decis
     return points
 
 
-def _futures(
-    trajectory: Trajectory, evidence: RunEvidence
-) -> Iterator[tuple[int, frozenset[str], frozenset[str]]]:
+def _futures(trajectory: Trajectory, evidence: RunEvidence) -> Iterator[tuple[int, frozenset[str], frozenset[str]]]:
     """``(turn, tools needed, errors to come)`` of every turn of the assistant."""
     calls = list(zip(trajectory.calls(), evidence.calls, strict=True))
     for turn, said in enumerate(trajectory.turns):

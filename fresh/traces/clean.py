@@ -16,6 +16,8 @@ Note = Callable[[str], None]
 """Takes the kind of a repair, such as ``surrogates_replaced``."""
 
 _OPTIONS = orjson.OPT_NON_STR_KEYS
+UNWRITABLE = '"nested too deeply, or a number too long"'
+"""What `dumps` gives for a value that it cannot write."""
 
 
 def ignore(kind: str) -> None:
@@ -91,11 +93,18 @@ def loads(data: bytes | str, note: Note = ignore) -> Any:
 
 
 def dumps(value: Any) -> str:
-    """Writes a JSON value compactly, keys in their own order, whatever it holds."""
+    """Writes a JSON value compactly, keys in their own order, whatever it holds.
+
+    What no JSON can hold, a value that contains itself, say, becomes a string that says so.
+    """
     try:
         return orjson.dumps(value, option=_OPTIONS, default=str).decode()
     except (TypeError, ValueError):  # integers beyond 64 bits, surrogates
+        pass
+    try:
         return json.dumps(scrub_value(value), ensure_ascii=False, default=str, separators=(",", ":"))
+    except (RecursionError, ValueError):  # thousands of levels or of digits
+        return UNWRITABLE
 
 
 def _finite(literal: str) -> float | str:

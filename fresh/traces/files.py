@@ -8,6 +8,7 @@ what other parsers accept (NaN, bytes that are not UTF-8, huge integers) the fil
 from __future__ import annotations
 
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Iterator
@@ -22,10 +23,15 @@ from fresh.traces.clean import Note, ignore, loads
 from graph_schema.errors import TraceError
 
 SUFFIXES = (".json", ".jsonl", ".json.gz", ".jsonl.gz", ".ndjson", ".ndjson.gz")
+_STEP = 4096
+"""Bytes from one look at the number of open brackets to the next."""
 _GZIP_MAGIC = b"\x1f\x8b"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _HEAD = 1 << 16
 _MAX_KEYS = 64
 _MAX_KEY_EVENTS = 2_000_000
+_MAX_DEPTH = 5000
+"""Open brackets from which on a file is not streamed: ijson holds the path to each, which grows with the square."""
 _LONE_SURROGATE = re.compile(
     rb"(?<!\\)((?:\\\\)*)"
     rb"(?:(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
@@ -67,12 +73,14 @@ def open_bytes(path: Path) -> IO[bytes]:
     """Opens a file for reading, unpacking gzip by its magic bytes.
 
     Raises:
-        TraceError: The file cannot be opened.
+        TraceError: The file cannot be opened, or is UTF-16 text.
     """
     try:
         with path.open("rb") as probe:
-            packed = probe.read(2) == _GZIP_MAGIC
-        return cast("IO[bytes]", gzip.open(path, "rb")) if packed else path.open("rb")
+            start = probe.read(2)
+        if start in _UTF16_MARKS:
+            raise TraceError(f"{path} is UTF-16 text: save it as UTF-8")
+        return cast("IO[bytes]", gzip.open(path, "rb")) if start == _GZIP_MAGIC else path.open("rb")
     except OSError as error:
         raise TraceError(f"cannot open {path}: {error.strerror or error}") from error
 
@@ -80,13 +88,13 @@ def open_bytes(path: Path) -> IO[bytes]:
 def shape_of(path: Path) -> Shape:
     """How the file holds its records."""
     with open_bytes(path) as stream:
-        head = _read_head(stream)
+        head, broken = _read_head(stream)
         text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
         if text[:1] == b"[" and b"\n" not in text and len(head) == _HEAD:
             # A long first line: whether another follows tells lines that are lists from one array.
             text += stream.readline() + stream.read(_TAIL)
     if not text:
-        return Shape.EMPTY
+        return Shape.LINES if broken else Shape.EMPTY  # reading the first line says what is broken
     first, _, rest = text.partition(b"\n")
     several = bool(rest.strip()) and _is_json(first)
     if text[:1] == b"[":
@@ -187,18 +195,25 @@ def top_level_keys(path: Path, wanted: frozenset[str]) -> list[str]:
 
 
 class SurrogateFilter:
-    r"""A byte stream in which each escaped lone surrogate has become ``\ufffd``.
+    r"""A byte stream in which each escaped lone surrogate has become ``\ufffd``, and that stops at deep nesting.
 
-    ijson's C parser would turn it into a question mark, silently.
+    ijson's C parser would turn a lone surrogate into a question mark, silently, and would take all memory for
+    thousands of open brackets. They are counted inside strings too; a file that stops is read whole instead, so
+    nothing is lost by that.
     """
 
     def __init__(self, stream: IO[bytes], note: Note) -> None:
         self._stream = stream
         self._note = note
         self._pending = b""
+        self._depth = 0
 
     def read(self, size: int = -1) -> bytes:
-        """Returns about ``size`` bytes; an escape is never cut in two."""
+        """Returns about ``size`` bytes; an escape is never cut in two.
+
+        Raises:
+            ijson.JSONError: Too many brackets are open.
+        """
         if size == 0:  # how ijson asks whether a stream gives bytes or text
             return b""
         while True:
@@ -211,7 +226,16 @@ class SurrogateFilter:
                 cut = _safe_cut(data)
                 data, self._pending = data[:cut], data[cut:]
             if data:
+                self._count_brackets(data)
                 return self._replace(data)
+
+    def _count_brackets(self, data: bytes) -> None:
+        for start in range(0, len(data), _STEP):
+            part = data[start : start + _STEP]
+            opened = part.count(b"{") + part.count(b"[") - part.count(b"}") - part.count(b"]")
+            self._depth = max(0, self._depth + opened)
+            if self._depth > _MAX_DEPTH:
+                raise ijson.JSONError("nested too deeply")
 
     def _replace(self, data: bytes) -> bytes:
         if b"\\ud" not in data and b"\\uD" not in data:
@@ -240,11 +264,16 @@ def _safe_cut(data: bytes) -> int:
     return start
 
 
-def _read_head(stream: IO[bytes]) -> bytes:
+def _read_head(stream: IO[bytes]) -> tuple[bytes, bool]:
+    """The first bytes, and whether compressed data break off within them."""
+    head = bytearray()
+    buffered = cast("io.BufferedIOBase", stream)  # its read() would lose what came before the break
     try:
-        return stream.read(_HEAD)
+        while len(head) < _HEAD and (chunk := buffered.read1(_HEAD - len(head))):
+            head += chunk
     except BROKEN_STREAM:
-        return b""
+        return bytes(head), True
+    return bytes(head), False
 
 
 def _is_json(data: bytes) -> bool:

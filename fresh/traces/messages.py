@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from fresh.traces.clean import Note, dumps, ignore, loads, scrub, scrub_value
+from fresh.traces.clean import UNWRITABLE, Note, dumps, ignore, loads, scrub, scrub_value
 from fresh.traces.structure import looks_like_error, looks_truncated
 from graph_schema.trajectory import Observation, Role, ToolCall, Turn
 
@@ -28,6 +28,8 @@ _ROLES: dict[str, Role] = {
     "ai": Role.ASSISTANT,
     "model": Role.ASSISTANT,
 }
+_END_OF_TIME = 1e15
+"""Seconds or milliseconds beyond which a number is no time."""
 _RESULT_ROLES = frozenset({"tool", "function"})
 _HIDDEN_PARTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
 
@@ -59,9 +61,7 @@ class _Turn:
 
     __slots__ = ("calls", "role", "text", "time", "tokens")
 
-    def __init__(
-        self, role: Role, text: str, calls: list[_Call], time: float | None, tokens: int | None
-    ) -> None:
+    def __init__(self, role: Role, text: str, calls: list[_Call], time: float | None, tokens: int | None) -> None:
         self.role = role
         self.text = text
         self.calls = calls
@@ -115,7 +115,10 @@ def parse_arguments(recorded: Any, note: Note = ignore) -> Arguments:
             note("arguments_not_json")
             return Arguments(None, raw, f"not JSON: {error}")
     elif isinstance(recorded, Mapping):
-        return Arguments(*_clean_object(recorded, note), None)
+        cleaned, raw = _clean_object(recorded, note)
+        if cleaned is None:
+            note("arguments_not_json")
+        return Arguments(cleaned, raw, raw.strip('"') if cleaned is None else None)
     else:
         value, raw = recorded, dumps(recorded)
     if not isinstance(value, dict):
@@ -229,11 +232,7 @@ class Conversation:
     def _add_result(self, message: Mapping[str, Any], text: str) -> None:
         error = message.get("error", message.get("is_error"))
         if isinstance(error, str) and error:
-            text = (
-                f"{text}\n{error}"
-                if text.strip() and error not in text
-                else (text if text.strip() else error)
-            )
+            text = f"{text}\n{error}" if text.strip() and error not in text else (text if text.strip() else error)
         elif isinstance(error, Mapping):
             text = text if text.strip() else content_text(error.get("message", dumps(error)))
         text = scrub(text, self._note)
@@ -246,17 +245,13 @@ class Conversation:
             self._note("result_without_call")
             self._turns.append(_Turn(Role.OTHER, text, [], parse_time(message.get("timestamp")), None))
             return
-        call.observation = Observation.model_construct(
-            text=text, is_error=is_error, truncated=looks_truncated(text)
-        )
+        call.observation = Observation.model_construct(text=text, is_error=is_error, truncated=looks_truncated(text))
         call.result_time = parse_time(message.get("timestamp"))
 
     def _call_answered_by(self, message: Mapping[str, Any]) -> _Call | None:
         if not self._rounds:
             return None
-        recorded_id = _text_or_none(
-            message.get("tool_call_id") or message.get("tool_use_id") or message.get("id")
-        )
+        recorded_id = _text_or_none(message.get("tool_call_id") or message.get("tool_use_id") or message.get("id"))
         latest = self._rounds[-1].calls
         waiting = [call for call in latest if call.observation is None]
         if recorded_id:
@@ -283,7 +278,7 @@ def parse_time(value: Any) -> float | None:
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
-        return float(value)
+        return float(value) if abs(value) < _END_OF_TIME else None  # NaN is not below it either
     try:
         moment = datetime.fromisoformat(str(value))
     except ValueError:
@@ -338,9 +333,14 @@ def _finish_call(call: _Call, call_id: str, started: float | None, tokens: int |
     )
 
 
-def _clean_object(recorded: Mapping[str, Any], note: Note) -> tuple[dict[str, Any], str]:
-    """An arguments object and its text. Cleaning is tried only where writing the text fails: it rarely does."""
+def _clean_object(recorded: Mapping[str, Any], note: Note) -> tuple[dict[str, Any] | None, str]:
+    """An arguments object, None where it cannot be written, and its text.
+
+    Cleaning is tried only where writing the text fails: it rarely does.
+    """
     raw = dumps(recorded if isinstance(recorded, dict) else dict(recorded))
+    if raw is UNWRITABLE:
+        return None, raw
     if raw.isascii() or "\ufffd" not in raw:
         return dict(recorded), raw
     return scrub_value(dict(recorded), note), raw
@@ -367,9 +367,7 @@ def _part_text(part: Any) -> str:
     for key in ("text", "content", "refusal"):
         if isinstance(part.get(key), str):
             return str(part[key])
-    return (
-        f"[{kind}]" if isinstance(kind, str) and kind != "text" else ("" if kind == "text" else dumps(part))
-    )
+    return f"[{kind}]" if isinstance(kind, str) and kind != "text" else ("" if kind == "text" else dumps(part))
 
 
 def _tokens(usage: Any) -> int | None:
@@ -378,9 +376,7 @@ def _tokens(usage: Any) -> int | None:
     total = usage.get("total_tokens")
     if isinstance(total, int):
         return total
-    parts = [
-        usage.get(key) for key in ("prompt_tokens", "completion_tokens", "input_tokens", "output_tokens")
-    ]
+    parts = [usage.get(key) for key in ("prompt_tokens", "completion_tokens", "input_tokens", "output_tokens")]
     numbers = [part for part in parts if isinstance(part, int)]
     return sum(numbers) if numbers else None
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _OBJECT_KEYS = frozenset({"simulations", "messages", "conversations", "traj", "history", "simulation"})
+WORKER_DIED = (
+    "a process that reads was killed, as happens where memory runs out: read with fewer workers, or fewer files at once"
+)
 _PEEK = 50
 """Records of a file looked at for one of a known format before the file is taken to hold no runs."""
 
@@ -93,6 +96,7 @@ class TraceReader:
 
     def _read_in_parallel(self, found: Sequence[Found]) -> Iterator[Trajectory]:
         from concurrent.futures import ProcessPoolExecutor  # brings multiprocessing: only where it is used
+        from concurrent.futures.process import BrokenProcessPool
 
         with ProcessPoolExecutor(min(self._workers, len(found))) as pool:
             waiting: deque[Future[tuple[list[Trajectory], ReadReport]]] = deque()
@@ -104,6 +108,8 @@ class TraceReader:
                         yield from self._take(waiting.popleft())
                 while waiting:
                     yield from self._take(waiting.popleft())
+            except BrokenProcessPool:
+                raise TraceError(WORKER_DIED) from None
             finally:
                 for future in waiting:
                     future.cancel()
@@ -126,9 +132,7 @@ class TraceReader:
         if report.skipped:
             more = f" (and {len(report.skipped) - 1} more)" if len(report.skipped) > 1 else ""
             raise TraceError(f"nothing could be read from {where}: {report.skipped[0]}{more}")
-        raise TraceError(
-            f"no runs of a known format in {where}; --format names one where the content does not show it"
-        )
+        raise TraceError(f"no runs of a known format in {where}; --format names one where the content does not show it")
 
 
 def read_paths(

@@ -72,9 +72,7 @@ def _read_episode(record: Any, place: Place) -> Trajectory:
         format=NAME,
         task_id=text_or_none(mapping(record).get("name")),
         domain="episodes",
-        feedback=Feedback.model_construct(
-            outcome=outcome, source="none" if outcome is Outcome.UNKNOWN else "recorded"
-        ),
+        feedback=Feedback.model_construct(outcome=outcome, source="none" if outcome is Outcome.UNKNOWN else "recorded"),
         identity=[text_or_none(record.get("_file")), record.get("memory")],
     )
 
@@ -105,7 +103,5 @@ def _messages(text: str) -> tuple[str, list[dict[str, Any]]]:
 
 def _call(body: str, number: str) -> dict[str, Any]:
     action = _ACTION.match(body)
-    name, argument = (
-        (action.group(1), {"text": action.group(2)}) if action else (body.split("[")[0].strip(), body)
-    )
+    name, argument = (action.group(1), {"text": action.group(2)}) if action else (body.split("[")[0].strip(), body)
     return {"tool_calls": [{"id": number, "name": name, "arguments": argument}]}

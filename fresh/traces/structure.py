@@ -45,9 +45,7 @@ _ERROR_WITHIN = re.compile(
     re.IGNORECASE,
 )
 _SHORT = 160
-_TRUNCATED = re.compile(
-    r"(?:[\[(<]|\.\.\.|…)\s*(?:output |text |content |\d[\d,]* \w+ )?truncated\b", re.IGNORECASE
-)
+_TRUNCATED = re.compile(r"(?:[\[(<]|\.\.\.|…)\s*(?:output |text |content |\d[\d,]* \w+ )?truncated\b", re.IGNORECASE)
 
 
 class _PlainLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]

@@ -142,12 +142,9 @@ def _read_simulation(
         place,
         format=NAME,
         task_id=task_id,
-        domain=text_or_none(environment.get("domain_name"))
-        or text_or_none(line.get("_domain"))
-        or _domain_of(task),
+        domain=text_or_none(environment.get("domain_name")) or text_or_none(line.get("_domain")) or _domain_of(task),
         subject=header.subjects.get(task_id) if task_id is not None else None,
-        agent=text_or_none(mapping(header.info.get("agent_info")).get("llm"))
-        or text_or_none(line.get("_agent")),
+        agent=text_or_none(mapping(header.info.get("agent_info")).get("llm")) or text_or_none(line.get("_agent")),
         trial=whole(simulation.get("trial")),
         request=None if _user_speaks(simulation) else text_or_none(mapping(task).get("ticket")),
         policy=text_or_none(environment.get("policy")) or text_or_none(line.get("_policy")),
@@ -184,9 +181,7 @@ def _task_actions(task: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _signature(actions: Iterable[Mapping[str, Any]]) -> str:
-    return dumps(
-        [[action.get("name"), sorted(mapping(action.get("arguments")).items())] for action in actions]
-    )
+    return dumps([[action.get("name"), sorted(mapping(action.get("arguments")).items())] for action in actions])
 
 
 def _subjects(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -228,10 +223,7 @@ def _domain_of(task: Mapping[str, Any] | None) -> str:
 
 
 def _user_speaks(simulation: Mapping[str, Any]) -> bool:
-    return any(
-        message.get("role") == "user" and message.get("content")
-        for message in objects(simulation["messages"])
-    )
+    return any(message.get("role") == "user" and message.get("content") for message in objects(simulation["messages"]))
 
 
 def _feedback(simulation: Mapping[str, Any], reward_info: Mapping[str, Any]) -> Feedback:

@@ -77,9 +77,9 @@ def domain_of_policy(policy: str) -> str:
 
 def _feedback(record: Any, parts: Any, place: Place) -> Feedback:
     recorded = number(record.get("reward"))
-    checks = {
-        key: parts[key] for key in ("r_actions", "r_outputs", "outputs") if parts.get(key) is not None
-    } | {"recorded_reward": recorded}
+    checks = {key: parts[key] for key in ("r_actions", "r_outputs", "outputs") if parts.get(key) is not None} | {
+        "recorded_reward": recorded
+    }
     replayed = number(place.label.get("replayed_reward")) if place.label else None
     reward = recorded if replayed is None else replayed
     source = "none" if reward is None else "recorded" if replayed is None else "replayed"

@@ -85,9 +85,7 @@ def parse_tools(tools: Iterable[Mapping[str, Any]]) -> tuple[ToolSpec, ...]:
             (``read``, ``write``, ``other``) or from the annotations ``readOnlyHint`` and ``destructiveHint``, which may
             stand beside or inside the function. Items without a name are passed over.
     """
-    return tuple(
-        spec for tool in tools if isinstance(tool, Mapping) and (spec := _parse_tool(tool)) is not None
-    )
+    return tuple(spec for tool in tools if isinstance(tool, Mapping) and (spec := _parse_tool(tool)) is not None)
 
 
 def load_tools_file(path: Path | str) -> tuple[ToolSpec, ...]:
@@ -217,9 +215,7 @@ def _parse_tool(tool: Mapping[str, Any]) -> ToolSpec | None:
     name = function.get("name")
     if not isinstance(name, str) or not name:
         return None
-    parameters = next(
-        (function[key] for key in ("parameters", "inputSchema", "input_schema") if key in function), None
-    )
+    parameters = next((function[key] for key in ("parameters", "inputSchema", "input_schema") if key in function), None)
     return ToolSpec.model_construct(
         name=scrub(name),
         description=scrub(str(function.get("description") or "")),

@@ -26,7 +26,7 @@ def find_files(paths: Iterable[Path | str]) -> list[Found]:
     """Lists the files to read: named ones as given, folders walked in sorted order, each file once.
 
     Raises:
-        TraceError: A path is missing, or a folder holds no JSON file.
+        TraceError: A path is missing or no file, or a folder holds no JSON file.
     """
     found: dict[Path, Found] = {}
     for given in paths:
@@ -37,6 +37,8 @@ def find_files(paths: Iterable[Path | str]) -> list[Found]:
                 raise TraceError(f"no {' or '.join(SUFFIXES[:4])} file in the folder {path}")
             for item in inside:
                 found.setdefault(item.resolve(), Found(item, named=False))
+        elif path.exists() and not path.is_file():
+            raise TraceError(f"{path} is a pipe or a device, which can be read once only: write it to a file first")
         elif path.exists():
             found[path.resolve()] = Found(path, named=True)
         else:

@@ -328,9 +328,7 @@ def _report(
 ) -> RetrievalReport:
     if not scores.tasks:
         raise ConfigError("no decision point has anything to find: give runs with known outcomes or gold actions")
-    nodes = {
-        name: {m: bootstrap(scores.by_task(name, m), scores.clusters) for m in METRICS} for name in scores.values
-    }
+    nodes = {name: {m: bootstrap(scores.by_task(name, m), scores.clusters) for m in METRICS} for name in scores.values}
     best = max(RANKERS, key=lambda name: nodes[name]["ndcg@10"].mean)
     difference = {
         m: bootstrap(_paired(scores.by_task(TRAINED, m), scores.by_task(best, m)), scores.clusters) for m in METRICS

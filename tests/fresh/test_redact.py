@@ -53,10 +53,7 @@ def test_the_history_is_read_only_if_needed():
 
 
 def test_placeholders_and_lines_stay_whole():
-    assert (
-        Redactor().clean("total is <AMOUNT>,\n item <ITEM_IDS> gone")
-        == "total is <AMOUNT>, item <ITEM_IDS> gone"
-    )
+    assert Redactor().clean("total is <AMOUNT>,\n item <ITEM_IDS> gone") == "total is <AMOUNT>, item <ITEM_IDS> gone"
 
 
 def test_long_names_are_not_keys():

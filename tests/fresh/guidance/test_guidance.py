@@ -49,20 +49,14 @@ def test_a_prerequisite_comes_before_the_write():
 
 
 def test_an_argument_without_a_value_says_where_it_comes_from():
-    chat = Chat("please remove something from my order #W111").call(
-        "find_customer", {"email": "a@b.example"}, "ann_77"
-    )
+    chat = Chat("please remove something from my order #W111").call("find_customer", {"email": "a@b.example"}, "ann_77")
     line = next(t for t in texts(guide(chat.read("#W111")), Section.DO) if "remove_items" in t)
     assert "item_ids from field items[].item_id of get_order's result (one of 9001, 9002)" in line
     assert "..." not in line
 
 
 def test_choices_come_from_the_tools_own_schema():
-    line = next(
-        t
-        for t in texts(guide(Chat("cancel my order #W111").read("#W111")), Section.DO)
-        if "cancel_order" in t
-    )
+    line = next(t for t in texts(guide(Chat("cancel my order #W111").read("#W111")), Section.DO) if "cancel_order" in t)
     assert "reason from the request (one of too late, mistake)" in line
 
 
@@ -91,9 +85,7 @@ def test_what_failed_is_avoided_and_mended_and_never_advised():
         )
     )
     guidance = guide(chat)
-    assert any(
-        t.startswith("do not call cancel_order with order_id=#W111") for t in texts(guidance, Section.AVOID)
-    )
+    assert any(t.startswith("do not call cancel_order with order_id=#W111") for t in texts(guidance, Section.AVOID))
     assert texts(guidance, Section.REPAIR) == ["call find_customer first, then cancel_order again"]
     assert not any(t.startswith("call cancel_order") for t in texts(guidance, Section.DO))
 
@@ -190,9 +182,7 @@ def test_the_block_goes_to_the_end_of_a_copy():
 
 
 def test_settings_bound_each_section():
-    maker = Guide(
-        Gate(ToolIndex(GRAPH)), BM25, HeuristicRanker(GRAPH, BM25), GuidanceSettings(max_do=1, max_check=0)
-    )
+    maker = Guide(Gate(ToolIndex(GRAPH)), BM25, HeuristicRanker(GRAPH, BM25), GuidanceSettings(max_do=1, max_check=0))
     guidance = guide(Chat().read("#W111"), maker=maker)
     assert len(guidance.section(Section.DO)) == 1 and not guidance.section(Section.CHECK)
 
@@ -202,9 +192,7 @@ def test_the_same_history_gives_the_same_guidance():
     assert guide(chat) == guide(chat)
 
 
-words = st.sampled_from(
-    ["cancel", "order", "#W111", "remove", "yes", "", "9001", "ann@new.example", "…", "\ud800"]
-)
+words = st.sampled_from(["cancel", "order", "#W111", "remove", "yes", "", "9001", "ann@new.example", "…", "\ud800"])
 events = st.lists(st.tuples(st.sampled_from(["user", "agent", "read", "fail", "odd"]), words), max_size=6)
 
 

@@ -6,8 +6,10 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fresh.collect import collect
+from fresh.mining import EffectResolver
 from fresh.traces import files, load, read_paths
 from fresh.traces.files import Shape, SurrogateFilter, iter_array, iter_lines, shape_of
+from fresh.traces.reader import FileReader, Options
 from graph_schema.errors import TraceError
 
 RUN: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "success": True}
@@ -62,11 +67,7 @@ def test_shape_comes_from_the_content_not_the_name(
 @pytest.mark.parametrize("shape", ["lines", "array", "indented array"])
 def test_the_same_runs_in_any_shape_have_the_same_ids(tmp_path: Path, name: str, shape: str) -> None:
     runs = [_run(number) for number in range(3)]
-    text = (
-        _lines(*runs)
-        if shape == "lines"
-        else json.dumps(runs, indent=2 if shape == "indented array" else None)
-    )
+    text = _lines(*runs) if shape == "lines" else json.dumps(runs, indent=2 if shape == "indented array" else None)
     path = tmp_path / name
     path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
     read, report = load(path)
@@ -112,8 +113,7 @@ def test_an_array_that_breaks_off_keeps_what_came_before(tmp_path: Path) -> None
 
 def test_compressed_data_that_break_off_keep_what_came_before(tmp_path: Path) -> None:
     text = "".join(
-        _lines({**_run(number), "id": hashlib.sha256(bytes([number % 256])).hexdigest()})
-        for number in range(4000)
+        _lines({**_run(number), "id": hashlib.sha256(bytes([number % 256])).hexdigest()}) for number in range(4000)
     )
     packed = gzip.compress(text.encode())
     path = tmp_path / "runs.jsonl.gz"
@@ -125,13 +125,9 @@ def test_compressed_data_that_break_off_keep_what_came_before(tmp_path: Path) ->
 
 @pytest.mark.parametrize("shape", ["lines", "array", "object"])
 def test_numbers_and_characters_json_forbids_are_read(tmp_path: Path, shape: str) -> None:
-    record = (
-        '{"messages": [{"role": "user", "content": "a\\ud800b"}], "metadata": {"x": NaN, "y": -Infinity}}'
-    )
+    record = '{"messages": [{"role": "user", "content": "a\\ud800b"}], "metadata": {"x": NaN, "y": -Infinity}}'
     path = tmp_path / "runs.json"
-    path.write_text(
-        {"lines": f"{record}\n{record}\n", "array": f"[{record}, {record}]", "object": record}[shape]
-    )
+    path.write_text({"lines": f"{record}\n{record}\n", "array": f"[{record}, {record}]", "object": record}[shape])
     runs, report = load(path)
     assert len(runs) == (1 if shape == "object" else 2)
     assert all(run.request == "a\ufffdb" for run in runs)
@@ -153,9 +149,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
 
 
 ESCAPES = st.lists(
-    st.sampled_from(
-        ["\\ud83d", "\\ude00", "\\\\", "\\n", "\\u00e9", "ud800", "x" * 50, "\\\\ud83d", '\\"', "\\uDBFF"]
-    ),
+    st.sampled_from(["\\ud83d", "\\ude00", "\\\\", "\\n", "\\u00e9", "ud800", "x" * 50, "\\\\ud83d", '\\"', "\\uDBFF"]),
     max_size=40,
 ).map("".join)
 
@@ -210,9 +204,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, kind: str) -> None:
                 stream.write((",\n" if kind != "lines" and number else "") + json.dumps(run))
                 stream.write("\n" if kind == "lines" else "")
             stream.write({"results": "]}", "array": "]", "lines": ""}[kind])
-        out = subprocess.run(
-            [sys.executable, "-c", _MEASURE, str(path)], capture_output=True, text=True, check=True
-        )
+        out = subprocess.run([sys.executable, "-c", _MEASURE, str(path)], capture_output=True, text=True, check=True)
         read, peak = map(int, out.stdout.split())
         assert read == count
         peaks.append(peak / 1024)
@@ -279,9 +271,7 @@ def test_a_file_given_twice_is_read_once(tmp_path: Path) -> None:
 
 def test_workers_change_neither_the_runs_nor_the_report(tmp_path: Path) -> None:
     for number in range(7):
-        (tmp_path / f"f{number}.jsonl").write_text(
-            _lines(*(_run(10 * number + i) for i in range(number + 1)))
-        )
+        (tmp_path / f"f{number}.jsonl").write_text(_lines(*(_run(10 * number + i) for i in range(number + 1))))
     (tmp_path / "broken.jsonl").write_text("{half")
     alone, together = load(tmp_path), load(tmp_path, workers=3)
     assert alone[0] == together[0]
@@ -294,3 +284,54 @@ def test_iterating_again_starts_afresh(tmp_path: Path) -> None:
     reader = read_paths(path)
     assert list(reader) == list(reader)
     assert reader.report.records == 1
+
+
+def test_deep_nesting_costs_its_record_and_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "deep.json"
+    path.write_text("[" * 20_000)  # a path of 20,000 names to each bracket would take a gigabyte
+    with pytest.raises(TraceError, match=r"record 0: .*nested too deeply"):
+        load(path)
+    path.write_text("[" * 20_000 + "]" * 20_000)
+    tracemalloc.start()
+    with pytest.raises(TraceError, match="nested too deeply"):
+        load(path)
+    assert tracemalloc.get_traced_memory()[1] < 150 << 20
+    tracemalloc.stop()
+
+
+def test_brackets_in_a_text_lose_no_run(tmp_path: Path) -> None:
+    path = tmp_path / "brackets.json"
+    odd = {**_run(0), "messages": [{"role": "user", "content": "[" * 20_000}]}
+    path.write_text(json.dumps([odd, *map(_run, range(1, 4))], indent=1))
+    assert [run.task_id for run in load(path)[0]] == ["t0", "t1", "t2", "t3"]
+
+
+@pytest.mark.parametrize("name", ["cut.jsonl.gz", "cut.json.gz"])
+def test_a_short_file_whose_compressed_data_break_off_is_not_called_empty(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(json.dumps(RUN).encode())[:-20])
+    with pytest.raises(TraceError, match="the compressed data break off"):
+        load(path)
+
+
+def test_utf16_text_is_one_clear_line(tmp_path: Path) -> None:
+    path = tmp_path / "windows.jsonl"
+    path.write_bytes(_lines(RUN).encode("utf-16"))
+    with pytest.raises(TraceError, match="UTF-16 text: save it as UTF-8"):
+        load(path)
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(TraceError, match="a pipe or a device"):
+        load(tmp_path / "pipe.jsonl")
+
+
+def test_a_killed_worker_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(2):
+        (tmp_path / f"{number}.jsonl").write_text(_lines(_run(number)))
+    monkeypatch.setattr(FileReader, "__iter__", lambda self: os._exit(9))
+    with pytest.raises(TraceError, match="fewer workers"):
+        load(tmp_path, workers=2)
+    with pytest.raises(TraceError, match="fewer workers"):
+        collect([tmp_path], Options(), EffectResolver(), workers=2)

@@ -233,9 +233,7 @@ def test_reading_a_folder_twice_gives_equal_runs_with_unique_ids() -> None:
     assert len(set(ids)) == len(ids)
     assert {Path(name).name for name in report.not_traces} == {"tools.json", "tau_bench.labels.jsonl"}
     for run in first:
-        assert (
-            Trajectory.model_validate(run.model_dump()) == run
-        )  # built without validation, and valid all the same
+        assert Trajectory.model_validate(run.model_dump()) == run  # built without validation, and valid all the same
 
 
 COUNTS = {
@@ -304,7 +302,5 @@ def test_scrambled_task_ids_are_restored(shared_data: Path) -> None:
     gold = {run.task_id: run.gold for run in clean}
     shared = [run for run in runs if run.task_id in gold]
     assert len(shared) > 20
-    same = sum(
-        [g.tool for g in run.gold or ()] == [g.tool for g in gold[run.task_id] or ()] for run in shared
-    )
+    same = sum([g.tool for g in run.gold or ()] == [g.tool for g in gold[run.task_id] or ()] for run in shared)
     assert same >= 0.9 * len(shared)

@@ -56,9 +56,7 @@ def _answers(turns: tuple[Turn, ...]) -> list[str | None]:
         ([1], "arguments_not_object"),
     ],
 )
-def test_arguments_that_are_no_object_stay_text_and_never_become_an_empty_object(
-    recorded: Any, kind: str
-) -> None:
+def test_arguments_that_are_no_object_stay_text_and_never_become_an_empty_object(recorded: Any, kind: str) -> None:
     turns, notes = parse_messages_with_notes([_assistant(_call("a", "end_hire", recorded))])
     (call,) = _calls(turns)
     assert call.arguments is None
@@ -110,9 +108,7 @@ def test_one_id_for_all_calls_of_one_reply_pairs_by_position() -> None:
 
 
 def test_parallel_calls_are_all_kept_in_order_and_answered_by_id() -> None:
-    turns = parse_messages(
-        [_assistant(_call("a", "f"), _call("b", "g")), _result("b", "B"), _result("a", "A")]
-    )
+    turns = parse_messages([_assistant(_call("a", "f"), _call("b", "g")), _result("b", "B"), _result("a", "A")])
     assert [call.tool for call in _calls(turns)] == ["f", "g"]
     assert _answers(turns) == ["A", "B"]
 
@@ -153,17 +149,13 @@ def test_a_result_without_any_call_is_kept_outside_speech() -> None:
 
 
 def test_a_second_result_for_an_answered_call_does_not_replace_the_first() -> None:
-    turns, notes = parse_messages_with_notes(
-        [_assistant(_call("a", "f")), _result("a", "one"), _result("a", "two")]
-    )
+    turns, notes = parse_messages_with_notes([_assistant(_call("a", "f")), _result("a", "one"), _result("a", "two")])
     assert _answers(turns) == ["one"]
     assert notes["result_without_call"] == 1
 
 
 def test_a_call_without_a_result_is_neither_success_nor_failure() -> None:
-    turns, notes = parse_messages_with_notes(
-        [_assistant(_call("a", "f"), _call("b", "f")), _result("b", "ok")]
-    )
+    turns, notes = parse_messages_with_notes([_assistant(_call("a", "f"), _call("b", "f")), _result("b", "ok")])
     assert [call.status for call in _calls(turns)] == [CallStatus.UNANSWERED, CallStatus.OK]
     assert notes["call_without_result"] == 1
 
@@ -245,17 +237,13 @@ def test_a_recorded_error_stands_in_for_an_empty_result() -> None:
 
 
 def test_an_error_that_stands_only_in_the_text_is_seen_and_noted() -> None:
-    turns, notes = parse_messages_with_notes(
-        [_assistant(_call("a", "f")), _result("a", "Error: no such bed")]
-    )
+    turns, notes = parse_messages_with_notes([_assistant(_call("a", "f")), _result("a", "Error: no such bed")])
     assert _calls(turns)[0].status is CallStatus.ERROR
     assert notes["error_only_in_text"] == 1
 
 
 def test_a_result_that_the_recorder_cut_is_marked() -> None:
-    turns = parse_messages(
-        [_assistant(_call("a", "f")), _result("a", "x" * 500 + "\n... [output truncated]")]
-    )
+    turns = parse_messages([_assistant(_call("a", "f")), _result("a", "x" * 500 + "\n... [output truncated]")])
     observation = _calls(turns)[0].observation
     assert observation is not None and observation.truncated
 
@@ -326,9 +314,7 @@ def test_no_surrogate_survives_in_any_text(text: str) -> None:
     for turn in parse_messages(history):
         turn.model_dump_json().encode("utf-8")
         for call in turn.calls:
-            "".join([call.tool, call.raw_arguments, call.recorded_id or "", dumps(call.arguments)]).encode(
-                "utf-8"
-            )
+            "".join([call.tool, call.raw_arguments, call.recorded_id or "", dumps(call.arguments)]).encode("utf-8")
 
 
 def test_every_code_point_is_kept_or_replaced() -> None:
@@ -352,9 +338,7 @@ def test_lenient_json_reads_back_what_any_writer_wrote(value: Any) -> None:
         assert read == json.loads(text)
 
 
-@given(
-    st.lists(st.dictionaries(st.sampled_from(["role", "content", "tool_calls", "id", "error"]), JSON_VALUES))
-)
+@given(st.lists(st.dictionaries(st.sampled_from(["role", "content", "tool_calls", "id", "error"]), JSON_VALUES)))
 def test_no_history_raises(messages: list[dict[str, Any]]) -> None:
     turns = parse_messages(messages)
     assert len(turns) <= 2 * len(messages)

@@ -54,10 +54,7 @@ def test_an_enormous_text_is_not_parsed() -> None:
 
 KEYS = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
 PLAIN = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(10**9), 10**9)
-    | st.text(st.characters(codec="utf-8"), max_size=12),
+    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(st.characters(codec="utf-8"), max_size=12),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=6,
 )
@@ -169,7 +166,5 @@ def _flagged(folder: Path) -> list[tuple[str, bool]]:
                         flagged.append((text or message["error"] or "", bool(message["error"])))
     with gzip.open(folder / "tau2" / "airline-qwen2.5-7b.json.gz", "rt") as stream:
         for simulation in json.load(stream)["simulations"]:
-            flagged += [
-                (m["content"] or "", m["error"]) for m in simulation["messages"] if m["role"] == "tool"
-            ]
+            flagged += [(m["content"] or "", m["error"]) for m in simulation["messages"] if m["role"] == "tool"]
     return flagged

@@ -115,9 +115,7 @@ def test_tool_files_of_every_shape(tmp_path: Path, wrap: str, packed: bool) -> N
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"), [("{}", "no tools in"), ("{oops", "is not JSON"), (None, "cannot read")]
-)
+@pytest.mark.parametrize(("text", "reason"), [("{}", "no tools in"), ("{oops", "is not JSON"), (None, "cannot read")])
 def test_a_bad_tool_file_is_one_clear_line(tmp_path: Path, text: str | None, reason: str) -> None:
     path = tmp_path / "tools.json"
     if text is not None:
@@ -149,10 +147,6 @@ def test_inference_agrees_with_measured_effects_on_real_tools(shared_data: Path)
         measured |= {spec.name: spec.effect for spec in load_tools_file(path) if spec.effect is not None}
     assert len(measured) > 90
     same = sum(infer_effect(name) is effect for name, effect in measured.items())
-    risky = [
-        name
-        for name, effect in measured.items()
-        if effect is Effect.WRITE and infer_effect(name) is not effect
-    ]
+    risky = [name for name, effect in measured.items() if effect is Effect.WRITE and infer_effect(name) is not effect]
     assert same >= 0.95 * len(measured)
     assert len(risky) <= 2, risky  # a write taken for a read escapes the gate
