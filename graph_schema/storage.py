@@ -212,7 +212,7 @@ def checked_files(path: Path, manifest: Mapping[str, Any], names: Iterable[str] 
         with ThreadPoolExecutor(max_workers=4) as pool:
             digests = dict(zip(files, pool.map(file_hash, files.values()), strict=True))
     except OSError as error:
-        raise MemoryFileError(f"cannot read the memory at {path}: {error}") from None
+        raise MemoryFileError(f"cannot read the memory at {path}: {error.strerror}") from None
     for name, file in files.items():
         if digests[name] != manifest["files"][name]["sha256"]:
             raise MemoryFileError(f"{file} does not match its hash in {MANIFEST}: the memory is damaged")

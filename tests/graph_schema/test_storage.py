@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import multiprocessing
 import shutil
@@ -11,12 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 from graphs import STEPS, Step, build, content, make_run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graph_schema import ExperienceGraph, GraphBuilder, MemoryFileError, NodeType
+from graph_schema import ExperienceGraph, GraphBuilder, MemoryFileError, NodeType, SchemaError
 from graph_schema.storage import FORMAT_VERSION, LOCK, MANIFEST, checked_files, read_manifest, write_folder
 
 any_folder = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -317,3 +319,65 @@ class TestTwoWriters:
         assert seen and all(count.value for count in saved)
         assert ExperienceGraph.load(path).node(0).key in names
         assert not [name for name in files_in(path) if name.startswith(".")]
+
+
+class TestFilesThatNobodyShouldHaveWritten:
+    """Their hashes are right, so that only reading tells."""
+
+    def _rewrite(self, path: Path, name: str, data: bytes) -> None:
+        file = path / named_as(path, name)
+        file.write_bytes(data)
+        change_manifest(path, lambda m: m["files"][name].update(sha256=hashlib.sha256(data).hexdigest()))
+
+    @pytest.mark.parametrize("name", ["nodes.parquet", "runs.parquet", "provenance.parquet"])
+    def test_a_broken_table(self, tmp_path: Path, name: str) -> None:
+        graph_of().save(tmp_path)
+        whole = (tmp_path / named_as(tmp_path, name)).read_bytes()
+        for position in range(0, len(whole), 97):
+            self._rewrite(tmp_path, name, whole[:position] + bytes([whole[position] ^ 0x40]) + whole[position + 1 :])
+            try:
+                tables = ExperienceGraph.load(tmp_path).tables
+                assert tables.runs.num_rows >= 0 and tables.provenance.num_rows >= 0
+            except (MemoryFileError, SchemaError):
+                continue
+
+    def test_other_columns(self, tmp_path: Path) -> None:
+        graph_of().save(tmp_path)
+        file = tmp_path / named_as(tmp_path, "runs.parquet")
+        table = pyarrow.parquet.read_table(file)
+        pyarrow.parquet.write_table(table.drop_columns(["outcome"]), file)
+        self._rewrite(tmp_path, "runs.parquet", file.read_bytes())
+        with pytest.raises(MemoryFileError) as error:
+            _ = ExperienceGraph.load(tmp_path).tables.runs
+        assert "other columns" in one_line(error)
+
+    @pytest.mark.parametrize("part", ["settings", "feature_names", "gate_settings"])
+    @pytest.mark.parametrize("value", [7, "x", [1], None])
+    def test_a_manifest_whose_parts_are_no_objects(self, tmp_path: Path, part: str, value: object) -> None:
+        graph_of().save(tmp_path)
+        change_manifest(tmp_path, lambda m: m.update({part: value}))
+        with pytest.raises(MemoryFileError) as error:
+            ExperienceGraph.load(tmp_path)
+        assert f"{part} is no object" in one_line(error)
+
+    def test_a_name_too_long_for_any_file(self, tmp_path: Path) -> None:
+        graph_of().save(tmp_path)
+        change_manifest(tmp_path, lambda m: m["files"]["nodes.parquet"].update(path="x" * 5000))
+        with pytest.raises(MemoryFileError) as error:
+            ExperienceGraph.load(tmp_path)
+        assert "cannot read" in one_line(error)
+
+    def test_a_file_that_may_not_be_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        graph_of().save(tmp_path)
+
+        def refuse(path: Path) -> str:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+        monkeypatch.setattr("graph_schema.storage.file_hash", refuse)
+        with pytest.raises(MemoryFileError) as error:
+            ExperienceGraph.load(tmp_path)
+        assert "Permission denied" in one_line(error)
+
+
+def named_as(path: Path, name: str) -> str:
+    return str(read_manifest(path)["files"][name]["path"])

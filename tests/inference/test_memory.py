@@ -170,3 +170,43 @@ def test_neither_gate_nor_guidance_needs_torch(folder: Path):
         [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, cwd=root, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def _cyclic() -> dict[str, object]:
+    value: dict[str, object] = {}
+    value["again"] = value
+    return value
+
+
+def _deep(levels: int) -> list[object]:
+    value: list[object] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("value", [_cyclic(), _deep(900), _deep(5000), 10**5000], ids=["cyclic", "900", "5000", "huge"])
+def test_arguments_that_no_json_can_hold_are_blocked(memory: FrozenMemory, value: object):
+    decision = memory.gate(("cancel_order", {"order_id": value}), [])
+    assert decision.verdict is Verdict.BLOCK and "cannot be read: nested too deeply" in decision.reason
+
+
+@pytest.mark.parametrize("time", [10**400, float("nan"), "9" * 5000])
+def test_a_time_that_is_none_is_left_out(memory: FrozenMemory, time: object):
+    messages = [{"role": "user", "content": "hello", "timestamp": time}]
+    assert memory.gate(("get_order", {"order_id": "#W1"}), messages) == memory.gate(
+        ("get_order", {"order_id": "#W1"}), [{"role": "user", "content": "hello"}]
+    )
+
+
+@pytest.mark.parametrize("tools", ["get_order", {"tools": TOOLS}, 7])
+def test_tool_lists_that_are_none_are_refused(memory: FrozenMemory, tools: object):
+    with pytest.raises(ConfigError, match="tools must be a list"):
+        memory.guide([], tools)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="tools must be a list"):
+        memory.gate(("get_order", {}), [], tools)  # type: ignore[arg-type]
+
+
+def test_a_tool_that_is_no_object_is_named(memory: FrozenMemory):
+    with pytest.raises(ConfigError, match="tool 1 is NoneType"):
+        memory.tools([TOOLS[0], None])  # type: ignore[list-item]
