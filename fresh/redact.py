@@ -22,6 +22,18 @@ _SECRET_FIELD = re.compile(
 _SECRET = re.compile(
     r"\b(?:sk|pk|rk)[-_][\w-]{8,}|\bgh[pousr]_\w{10,}|\bxox[abp]-[\w-]{8,}|\bAKIA[0-9A-Z]{12,}|\beyJ[\w-]{8,}(?:\.[\w-]+)*"
 )
+_TOLD_SECRET = re.compile(
+    r"(?i)\b((?:pass(?:word|wd|phrase|code)|pwd|secret|credential|(?:api|access|secret|private|auth)[_\s-]?(?:key|token))s?"
+    r"['\"]?\s*[:=]\s*['\"]?)([^\s'\",;<]{3,})"
+)
+"""As `_SECRET_FIELD`, but certain enough for texts of machines, which say "key: value" of much that is no secret."""
+_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{12,}")
+_SECRET_NAMES = frozenset(
+    ("password", "passwd", "passphrase", "passcode", "pwd", "secret", "token", "credential", "credentials")
+    + ("pin", "cvv", "auth", "authorization")
+)
+_KEY_NAME = re.compile(r"(?:api|access|secret|private|auth)_?key")
+_WORD_BREAK = re.compile(r"[_\W]+|(?<=[a-z0-9])(?=[A-Z])")
 _URL = re.compile(r"https?://\S+")
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?)?|\b\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b")
@@ -109,3 +121,20 @@ def is_random(token: str) -> bool:
     counts = Counter(token)
     entropy = -sum(n / len(token) * math.log2(n / len(token)) for n in counts.values())
     return entropy >= _RANDOM_BITS
+
+
+def is_secret_name(path: str) -> bool:
+    """Whether a field's name says that its value is a secret, whatever the value looks like."""
+    words = _WORD_BREAK.sub("_", path).lower()
+    return bool(_SECRET_NAMES & set(words.split("_"))) or _KEY_NAME.search(words) is not None
+
+
+def hide_secrets(text: str, *, spoken: bool = False) -> str:
+    """A text with keys and passwords replaced, where the text itself says that they are some.
+
+    Args:
+        text: Any text.
+        spoken: A person wrote it, who also says "my password is"; a machine says so of states ("token is invalid").
+    """
+    text = (_SECRET_FIELD if spoken else _TOLD_SECRET).sub(r"\1<SECRET>", text)
+    return _SECRET.sub("<SECRET>", _BEARER.sub(r"\1 <SECRET>", text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -29,6 +30,8 @@ from graph_schema.trajectory import CallStatus, ToolCall, ToolSpec
 _PRIORITY = (Section.DO, Section.DONE, Section.REPAIR, Section.CHECK, Section.AVOID)
 """Which lines are dropped last when the budget is short."""
 _MAX_DONE = 5
+_TOOL_NAME = re.compile(r"[^\s<>\"'`]{0,128}")
+"""What can be a tool's name. Recorded runs and foreign servers can hold others, with a line of orders in them."""
 
 
 class Guide:
@@ -127,6 +130,12 @@ class _Writer:
                 yield call.observation.text
         for spec in (self._specs or {}).values():
             yield f"{spec.name} {spec.description} {spec.parameters}"
+
+    def tool_names(self) -> Iterator[str]:
+        """Every name of a tool that a line may hold."""
+        yield from self.index.names
+        for _, call in self._live.history.calls:
+            yield call.tool
 
     def _done(self) -> Iterator[Line]:
         done = Counter(call.tool for call in self._live.history.agent_calls if call.status is CallStatus.OK)
@@ -235,10 +244,13 @@ def _first(lines: Iterator[Line], count: int) -> Iterator[Line]:
 
 
 def _clean(lines: Sequence[Line], writer: _Writer) -> list[Line]:
-    """Every line through the redaction, and no text twice."""
+    """Every line through the redaction, no text twice, and none with a tool's name that holds more than a name."""
     redactor = Redactor(writer.shown, writer.index)
     kept: dict[str, Line] = {}
+    odd = [name for name in writer.tool_names() if not _TOOL_NAME.fullmatch(name)]
     for line in lines:
+        if any(name in line.text for name in odd):
+            continue
         text = redactor.clean(line.text)
         kept.setdefault(text, line.model_copy(update={"text": text}))
     return list(kept.values())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fresh.expg.experience import ScoreVector
 from fresh.history import History, RunIndex
 from fresh.mining.credit import Credit, CreditedCall, EffectOf, credit_run
-from fresh.mining.patterns import action_pattern, choice, error_message, in_words, request_text
+from fresh.mining.patterns import action_pattern, choice_at, error_message, in_words, request_text
 from fresh.mining.preconditions import Use, use_evidence
 from fresh.mining.repairs import Fix, repairs_in_run
 from fresh.traces.structure import parse_observation
@@ -172,7 +172,7 @@ def _origins(arguments: dict[str, Any], history: History) -> list[tuple[str, str
 
 
 def _choices(arguments: dict[str, Any]) -> list[tuple[str, str]]:
-    found = ((path, choice(value)) for path, value in argument_leaves(arguments))
+    found = ((path, choice_at(path, value)) for path, value in argument_leaves(arguments))
     return sorted({(path, text) for path, text in found if text is not None})
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from fresh.redact import hide_secrets, is_secret_name
 from fresh.values import argument_leaves, is_identifier, is_reference, normalise
 from graph_schema.trajectory import ToolCall
 
@@ -16,7 +17,7 @@ MAX_TEXT = 300
 _MAX_MESSAGE = 200
 
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"https?://\S+"), "<URL>"),
+    (re.compile(r"\b[A-Za-z][\w+.-]*://\S+"), "<URL>"),
     (re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"), "<EMAIL>"),
     (re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"), "<DATE>"),
     (re.compile(r"\b\d{1,2}:\d{2}(?::\d{2})?\b"), "<TIME>"),
@@ -79,6 +80,7 @@ def generic(text: str, known: Mapping[str, str] | None = None) -> str:
         if value.lower() not in text.lower():
             continue  # most are not, and a pattern costs more than a look
         text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", name, text, flags=re.IGNORECASE)
+    text = hide_secrets(text)
     for pattern, name in _RULES:
         text = pattern.sub(name, text)
     return _SPACE.sub(" ", text).strip()
@@ -99,7 +101,7 @@ def request_text(text: str, calls: Iterable[ToolCall], shown: Iterable[Mapping[s
     text = _INTRODUCTION.sub(lambda match: f"{match[1]} <NAME> ", text)
     if sum(map(str.islower, text)) > sum(map(str.isupper, text)):  # who writes in capitals writes words in capitals
         text = _CODE.sub("<ID>", text)
-    return generic(text, known)[:MAX_TEXT]
+    return generic(hide_secrets(text, spoken=True), known)[:MAX_TEXT]
 
 
 def _shown_particulars(text: str, shown: list[Mapping[str, tuple[str, ...]]]) -> dict[str, str]:
@@ -127,7 +129,7 @@ def argument_placeholders(arguments: Mapping[str, Any] | None) -> dict[str, str]
         text = None if isinstance(value, bool) else normalise(value)
         if text is None or not 3 <= len(text) <= 80 or _NUMBER.fullmatch(text):
             continue
-        if text == str(value) and choice(value) is not None:
+        if text == str(value) and choice_at(path, value) is not None:
             continue  # plain lower-case words are a choice, not a particular
         name = path.replace("[]", "").replace("{}", "").rsplit(".", 1)[-1]
         known.setdefault(text, placeholder(name))
@@ -176,4 +178,9 @@ def choice(value: Any) -> str | None:
     text = normalise(value)
     if text is None or len(text) > 30 or is_identifier(value) or _PARTICULAR.search(text):
         return None
-    return text
+    return text if hide_secrets(text) == text else None
+
+
+def choice_at(path: str, value: Any) -> str | None:
+    """As `choice`; None also where the name of the field says that the value is a secret."""
+    return None if is_secret_name(path) else choice(value)

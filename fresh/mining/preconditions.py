@@ -15,7 +15,7 @@ from typing import Any
 
 from fresh.conditions import CalledBefore, Condition, Confirmed, FieldIs, Grounded, ReadBefore, Within
 from fresh.history import History
-from fresh.mining.patterns import choice
+from fresh.mining.patterns import choice_at
 from fresh.values import argument_leaves, is_data_key, is_reference, normalise
 from graph_schema.trajectory import CallStatus, ToolCall
 
@@ -195,7 +195,7 @@ def _fields(named: dict[str, list[Any]], history: History) -> dict[tuple[str, st
         if found is None:
             continue
         for path, value in list(_plain_fields(found[1]))[:_MAX_FIELDS]:
-            text = choice(value)
+            text = choice_at(path, value)
             if text is not None:
                 result[argument, path] = text
     return result

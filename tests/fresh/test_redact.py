@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.redact import Redactor, is_random
+from fresh.redact import Redactor, hide_secrets, is_random, is_secret_name
 from fresh.values import is_identifier
 
 
@@ -65,3 +65,28 @@ def test_cleaning_again_changes_nothing_and_no_identifier_is_left(text: str):
     clean = Redactor().clean(text)
     assert Redactor().clean(clean) == clean
     assert not any(is_identifier(word) for word in clean.split() if word.isascii() and word.isalnum())
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken", "expected"),
+    [
+        ("My password is correcthorse, thanks", True, "My password is <SECRET>, thanks"),
+        ("the token is invalid", False, "the token is invalid"),
+        ("login failed: password=swordfish", False, "login failed: password=<SECRET>"),
+        ('{"api_key": "abcdefgh"}', False, '{"api_key": "<SECRET>"}'),
+        ("sent Bearer abcdefghijklmnop", False, "sent Bearer <SECRET>"),
+        ("no such key: plants", False, "no such key: plants"),
+    ],
+)
+def test_secrets_that_a_text_tells_are_hidden(text: str, spoken: bool, expected: str):
+    assert hide_secrets(text, spoken=spoken) == expected
+
+
+@pytest.mark.parametrize("name", ["password", "api_key", "user.accessToken", "auth", "secretKey", "cards[].pin"])
+def test_names_that_say_secret(name: str):
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize("name", ["keyword", "key", "passenger", "order_id", "author", "spin"])
+def test_names_that_do_not(name: str):
+    assert not is_secret_name(name)

@@ -7,7 +7,7 @@ from hand_made import call
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.mining.patterns import action_pattern, choice, error_message, in_words, placeholder, request_text
+from fresh.mining.patterns import action_pattern, choice, choice_at, error_message, in_words, placeholder, request_text
 from fresh.values import is_identifier
 
 _PLACEHOLDER = re.compile(r"<[A-Z_]+>")
@@ -134,3 +134,17 @@ def test_a_choice(value: object) -> None:
 )
 def test_no_choice(value: object) -> None:
     assert choice(value) is None
+
+
+def test_a_secret_is_no_choice_however_plain() -> None:
+    assert choice_at("reason", "swordfish") == "swordfish"
+    assert choice_at("password", "swordfish") is None
+    assert choice("bearer abcdefghijklmnop") is None
+
+
+def test_secrets_of_words_alone_leave_requests_and_errors() -> None:
+    login = call("login", {"user": "ann", "password": "swordfish"})
+    assert "swordfish" not in request_text("Log me in, swordfish it is", [login])
+    assert "correct" not in request_text("My password is correcthorse", [])
+    assert error_message("Error: password swordfish rejected", login.arguments) == "password <PASSWORD> rejected"
+    assert error_message("Error: cannot open postgres://admin:swordfish@db/x") == "cannot open <URL>"
