@@ -1,12 +1,14 @@
 """The command line, ``fresh``.
 
 This is the one module of the package that knows `training` and `inference`: each command imports what it needs when it
-runs, so that ``fresh --help`` stays quick (even `graph_schema` costs it NumPy and Arrow). A `FreshError` ends a command
-with its message, one line on standard error, and exit status 2; a traceback means a fault in FRESH itself.
+runs, so that ``fresh --help`` stays quick (even `graph_schema` costs it NumPy and Arrow). A `FreshError`, and a file
+that the system refuses, end a command with one line on standard error and exit status 2; a traceback means a fault in
+FRESH itself.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -27,6 +29,8 @@ app = typer.Typer(
 evaluate = typer.Typer(help="Measure a memory on tasks that were not mined.", no_args_is_help=True)
 app.add_typer(evaluate, name="eval")
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What a write that fails halfway says without naming its file."""
 _FILE_WIDTH = 120
 """Columns of a table that goes to a file or a pipe."""
 _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -50,17 +54,21 @@ def main(args: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
-        if not _is_users(error):
+        words = _for_the_user(error)
+        if words is None:
             raise
-        print(f"fresh: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"fresh: {' '.join(words.split())}", file=sys.stderr)
         sys.exit(2)
 
 
-def _is_users(error: Exception) -> bool:
-    """Whether the message alone tells the user what to do."""
+def _for_the_user(error: Exception) -> str | None:
+    """What tells the user what to do; None where the fault is FRESH's own."""
     from graph_schema.errors import FreshError
 
-    return isinstance(error, FreshError)
+    if isinstance(error, OSError) and (error.filename is not None or error.errno in _FULL):
+        where = "the disk" if error.filename is None else error.filename
+        return f"cannot read or write {where}: {error.strerror}"
+    return str(error) if isinstance(error, FreshError) else None
 
 
 # -- memories ----------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fresh.mining import EffectResolver
 from fresh.mining.evidence import RunEvidence
-from fresh.traces.reader import WORKER_DIED, FileReader, Options
+from fresh.traces.reader import WORKER_DIED, FileReader, Options, reading_pool
 from fresh.traces.report import ReadReport
 from fresh.traces.walk import Found, find_files
 from graph_schema.errors import TraceError
@@ -85,7 +85,7 @@ def _read_all(
     if workers <= 1:
         yield from (_read_file(file, options, resolver) for file in found)
         return
-    with ProcessPoolExecutor(workers) as pool:
+    with reading_pool(workers) as pool:
         waiting: deque[Future[tuple[list[RunEvidence], ReadReport]]] = deque()
         try:
             for file in found:

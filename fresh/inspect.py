@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ def summary(graph: ExperienceGraph) -> dict[str, Any]:
         "nodes": {str(t): len(graph.indices(t)) for t in NODE_TYPES},
         "edges": {str(e.relation): graph.counts()[e.relation] for e in EDGE_TYPES},
         "runs": graph.tables.runs.num_rows,
-        "outcomes": graph.settings.get("outcomes", {}),
+        "outcomes": dict(sorted(Counter(graph.tables.runs["outcome"].to_pylist()).items())),
         "tasks": graph.settings.get("tasks"),
         "tools": [_tool_row(graph, node) for node in graph.nodes(NodeType.TOOL)],
         "errors": frequent_errors(graph),
@@ -150,7 +151,7 @@ def _error(graph: ExperienceGraph, node: Node) -> dict[str, Any]:
 def print_summary(values: dict[str, Any], console: Console) -> None:
     """Prints the whole memory."""
     outcomes = ", ".join(f"{count} {name}" for name, count in values["outcomes"].items())
-    console.print(f"{values['runs']} runs ({outcomes or 'outcomes not stored'})", highlight=False)
+    console.print(f"{values['runs']} runs ({outcomes or 'none'})", highlight=False)
     table = simple_table("Nodes and edges", "kind", "type", "count", left=2)
     for kind, counts in (("node", values["nodes"]), ("edge", values["edges"])):
         for name, count in counts.items():

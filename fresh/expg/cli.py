@@ -19,6 +19,7 @@ app = typer.Typer(
     name="expg",
     help="Learn from recorded calls what each tool can do, how it fails and how to call it.",
     no_args_is_help=True,
+    add_completion=False,
 )
 
 

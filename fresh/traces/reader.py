@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from graph_schema.errors import TraceError
 from graph_schema.trajectory import Trajectory
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ProcessPoolExecutor
 
 _OBJECT_KEYS = frozenset({"simulations", "messages", "conversations", "traj", "history", "simulation"})
 WORKER_DIED = (
@@ -95,10 +96,9 @@ class TraceReader:
         self._check_anything_read(len(found))
 
     def _read_in_parallel(self, found: Sequence[Found]) -> Iterator[Trajectory]:
-        from concurrent.futures import ProcessPoolExecutor  # brings multiprocessing: only where it is used
-        from concurrent.futures.process import BrokenProcessPool
+        from concurrent.futures.process import BrokenProcessPool  # brings multiprocessing: only where it is used
 
-        with ProcessPoolExecutor(min(self._workers, len(found))) as pool:
+        with reading_pool(min(self._workers, len(found))) as pool:
             waiting: deque[Future[tuple[list[Trajectory], ReadReport]]] = deque()
             rest = iter(found)
             try:
@@ -178,6 +178,13 @@ def load(
         workers=workers,
     )
     return list(reader), reader.report
+
+
+def reading_pool(workers: int) -> ProcessPoolExecutor:
+    """Processes that read files, and that Ctrl-C ends at once instead of after the files they have in hand."""
+    from concurrent.futures import ProcessPoolExecutor
+
+    return ProcessPoolExecutor(workers, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_DFL))
 
 
 class FileReader:

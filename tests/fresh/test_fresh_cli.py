@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
+import time
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -397,6 +402,66 @@ def test_expg_is_mounted(fresh: Fresh) -> None:
 
 
 # -- faults ------------------------------------------------------------------------------------------------------
+
+
+def test_results_that_cannot_be_written_are_one_line_and_the_memory_stays(fresh: Fresh, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for option in ("--json", "--write-effects"):
+        result = fresh(
+            "mine", GARDEN, "-o", tmp_path / "m", "--no-embed", option, tmp_path / "file" / "deeper" / "x.json"
+        )
+        assert result.status == 2
+        assert "cannot read or write" in result.one_line and "deeper" in result.one_line
+        assert fresh("inspect", tmp_path / "m").status == 0
+
+
+def test_a_full_disk_is_one_line(
+    memory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(ExperienceGraph, "load", fail)
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["inspect", str(memory)])
+    assert capsys.readouterr().err == "fresh: cannot read or write the disk: No space left on device\n"
+
+
+@pytest.mark.parametrize("parent", ["file", "file/deeper"])
+def test_output_below_a_file_is_refused_before_reading(fresh: Fresh, tmp_path: Path, parent: str) -> None:
+    (tmp_path / "file").write_text("in the way")
+    result = fresh("mine", tmp_path / "absent.jsonl", "-o", tmp_path / parent / "m")
+    assert result.status == 2
+    assert "is a file" in result.one_line
+
+
+def test_a_merged_memory_knows_the_outcomes_of_its_runs(fresh: Fresh, memory: Path, tmp_path: Path) -> None:
+    fresh("merge", memory, memory, "-o", tmp_path / "twice", "--no-embed")
+    one, twice = (json.loads(fresh("inspect", path, "--json").out) for path in (memory, tmp_path / "twice"))
+    assert twice["outcomes"] == one["outcomes"] and sum(one["outcomes"].values()) == one["runs"]
+
+
+def test_ctrl_c_ends_reading_at_once_and_leaves_nothing(tmp_path: Path) -> None:
+    runs = GARDEN.read_text() * 150
+    for number in range(4):
+        (tmp_path / f"{number}.jsonl").write_text(runs)
+    command = [sys.executable, "-m", "fresh.cli", "mine", str(tmp_path), "-o", str(tmp_path / "m"), "--workers", "2"]
+    process = subprocess.Popen(
+        [*command, "--no-embed"], stderr=subprocess.PIPE, start_new_session=True, preexec_fn=_listen, cwd=Path.cwd()
+    )
+    time.sleep(2.5)
+    assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    started = time.monotonic()
+    _, err = process.communicate(timeout=60)
+    assert time.monotonic() - started < 3  # the files in hand would take longer
+    assert process.returncode == 130 and b"Traceback" not in err
+    assert not (tmp_path / "m").exists()
+
+
+def _listen() -> None:
+    """A shell's background jobs ignore Ctrl-C, and so do their children."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def test_a_fault_of_our_own_keeps_its_traceback(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
