@@ -29,8 +29,8 @@ _TOLD_SECRET = re.compile(
 """As `_SECRET_FIELD`, but certain enough for texts of machines, which say "key: value" of much that is no secret."""
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{12,}")
 _SECRET_NAMES = frozenset(
-    ("password", "passwd", "passphrase", "passcode", "pwd", "secret", "token", "credential", "credentials")
-    + ("pin", "cvv", "auth", "authorization")
+    {"password", "passwd", "passphrase", "passcode", "pwd", "pin", "cvv", "secret", "token"}
+    | {"credential", "credentials", "auth", "authorization"}
 )
 _KEY_NAME = re.compile(r"(?:api|access|secret|private|auth)_?key")
 _WORD_BREAK = re.compile(r"[_\W]+|(?<=[a-z0-9])(?=[A-Z])")
