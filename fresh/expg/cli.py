@@ -13,6 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from fresh.expg.endpoint import EndpointSettings, Usage
+    from fresh.expg.store import ExperienceStore
     from graph_schema.trajectory import ToolSpec, Trajectory
 
 app = typer.Typer(
@@ -96,8 +97,7 @@ def acquire(
                 store.extend(LLMEvaluator(settings, kept, _costs(advance)).evaluate(runs, _specs(tools)))
         added = len(store) - before
         _say(f"{added} new experiences of {len(store)} in {output}, {store.bytes_on_disk():,} bytes")
-        for where in store.damaged:
-            _say(f"skipped a damaged line: {where}")
+        _say_damaged(store)
 
 
 @app.command()
@@ -231,16 +231,22 @@ def _specs(tools: list[Path] | None) -> dict[str, ToolSpec] | None:
     return {spec.name: spec for path in tools for spec in load_tools_file(path)}
 
 
-def _open_store(path: Path) -> Any:
+def _open_store(path: Path) -> ExperienceStore:
     from fresh.expg.store import ExperienceStore
     from graph_schema.errors import MemoryFileError
 
     if not (path / "store.json").is_file():
         raise MemoryFileError(f"{path} is no experience store: make one with 'fresh expg acquire PATH -o {path}'")
     with ExperienceStore(path) as store:
+        _say_damaged(store)
         if len(store) == 0:
             raise MemoryFileError(f"{path} holds no experience: add some with 'fresh expg acquire PATH -o {path}'")
         return store
+
+
+def _say_damaged(store: ExperienceStore) -> None:
+    for where in store.damaged:
+        _say(f"skipped a damaged line: {where}")
 
 
 def _endpoint(

@@ -223,13 +223,16 @@ class ExperienceStore:
         self._file = (path / _EXPERIENCES).open("ab")
 
     def _load(self, path: Path) -> None:
-        for _, record in self._records(path / _TOOLS):
-            self._specs[record["key"]] = ToolSpec.model_validate(record["tool"])
+        for where, record in self._records(path / _TOOLS):
+            try:
+                self._specs[record["key"]] = ToolSpec.model_validate(record["tool"])
+            except (KeyError, TypeError, ValidationError):
+                self.damaged.append(where)
         for where, record in self._records(path / _EXPERIENCES):
             try:
                 record["invocation"]["tool"] = self._specs[record.pop("spec")]
                 experience = Experience.model_validate(record)
-            except (KeyError, TypeError, ValidationError):
+            except (KeyError, TypeError, AttributeError, ValidationError):
                 self.damaged.append(where)
                 continue
             if experience.key not in self._keys:

@@ -136,3 +136,11 @@ def test_every_public_name_is_there() -> None:
     assert callable(fresh.expg.distil) and callable(fresh.expg.partition)
     with pytest.raises(AttributeError):
         fresh.expg.nothing_of_the_kind  # noqa: B018
+
+
+def test_distilling_a_damaged_store_says_what_it_skipped(runs: Path, tmp_path: Path) -> None:
+    invoke("acquire", runs, "-o", tmp_path / "store")
+    file = tmp_path / "store" / "experiences.jsonl"
+    file.write_bytes(file.read_bytes()[:-40])
+    printed = invoke("distil", tmp_path / "store", "-o", tmp_path / "guidance.json")
+    assert "skipped a damaged line: experiences.jsonl:12" in printed

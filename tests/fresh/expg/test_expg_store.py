@@ -57,6 +57,18 @@ def test_a_broken_last_line_costs_one_experience(tmp_path: Path) -> None:
         assert {e.key for e in store} == {e.key for e in found}
 
 
+@pytest.mark.parametrize("name", ["tools.jsonl", "experiences.jsonl"])
+@pytest.mark.parametrize("line", ["5", "[]", "{}", '"x"', "null", '{"key": 1, "tool": 2}'])
+def test_lines_of_another_shape_are_reported_and_skipped(tmp_path: Path, name: str, line: str) -> None:
+    with ExperienceStore(tmp_path / "s") as store:
+        store.extend(several())
+        count = len(store)
+    file = tmp_path / "s" / name
+    file.write_text(f"{line}\n{file.read_text()}")
+    with ExperienceStore(tmp_path / "s") as store:
+        assert store.damaged == [f"{name}:1"] and len(store) == count
+
+
 def test_foreign_newer_and_damaged_folders_are_refused(tmp_path: Path) -> None:
     foreign = tmp_path / "foreign"
     foreign.mkdir()
