@@ -204,8 +204,9 @@ def print_tool(values: dict[str, Any], console: Console, *, all_runs: bool = Fal
 
 
 def _tools_table(tools: Sequence[dict[str, Any]]) -> Table:
-    columns = ("tool", "effect", "success", "verified", "failed", "unknown", "errors", "conditions")
+    columns = ("tool", "effect", "success", "verified", "failed", "open", "errors", "rules")
     table = simple_table("Tools", *columns, left=1)
+    table.columns[0].no_wrap = True  # a name broken in two cannot be searched for
     for row in sorted(tools, key=lambda r: -(r["verified"] + r["failed"] + r["unverified"])):
         numbers = ("verified", "failed", "unverified", "errors_seen", "preconditions_known")
         table.add_row(row["tool"], row["effect"], _rate(row["success_rate"]), *(str(row[name]) for name in numbers))

@@ -105,9 +105,10 @@ def _print_left_out(report: dict[str, Any], console: Console) -> None:
 
 def simple_table(title: str, *columns: str, left: int = 1) -> Table:
     """A table whose first ``left`` columns hold text and whose others hold numbers."""
+    from rich import box
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
     for position, column in enumerate(columns):
         text = position < left
         width = {"min_width": _TEXT_WIDTH} if text else {"no_wrap": True}
