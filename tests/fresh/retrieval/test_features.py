@@ -95,8 +95,8 @@ def test_history_features() -> None:
 
 
 def test_empty_query_and_unknown_tools_are_harmless() -> None:
-    columns(Query(parts=("",)), "bm25")
-    columns(Query(parts=("x",), used=(("unheard_of", CallStatus.OK),) * 3), "tool_done")
+    assert not np.any(columns(Query(parts=("",)), "bm25"))
+    assert not np.any(columns(Query(parts=("x",), used=(("unheard_of", CallStatus.OK),) * 3), "tool_done"))
 
 
 def test_empty_graph() -> None:

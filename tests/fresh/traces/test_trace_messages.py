@@ -312,9 +312,10 @@ def test_no_surrogate_survives_in_any_text(text: str) -> None:
         _result("a", text, error=text or None),
     ]
     for turn in parse_messages(history):
-        turn.model_dump_json().encode("utf-8")
+        texts = [turn.model_dump_json()]
         for call in turn.calls:
-            "".join([call.tool, call.raw_arguments, call.recorded_id or "", dumps(call.arguments)]).encode("utf-8")
+            texts += [call.tool, call.raw_arguments, call.recorded_id or "", dumps(call.arguments)]
+        assert not any("\ud800" <= character <= "\udfff" for text in texts for character in text)
 
 
 def test_every_code_point_is_kept_or_replaced() -> None:
