@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from fresh.fill import alternatives, fill, fill_call, rewritten
+from fresh.fill import alternatives, fill, fill_call, required_arguments, rewritten
 from fresh.gate.context import Context
 from fresh.gate.decision import REFUSAL, Finding, Todo, Verdict
 from fresh.knowledge import KnownRepair
@@ -74,10 +74,10 @@ def check_known(context: Context) -> Finding | None:
 
 
 def check_schema(context: Context) -> Finding | None:
-    """Arguments that the caller's JSON Schema refuses."""
+    """Arguments that the caller's JSON Schema refuses; without one, those that every verified use gave."""
     schema = context.parameters_of(context.call.tool)
     if schema is None:
-        return None
+        return _check_given(context)
     try:
         validator = _validator(orjson.dumps(schema, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
         errors = list(validator.iter_errors(context.arguments))
@@ -97,6 +97,19 @@ def check_schema(context: Context) -> Finding | None:
         verdict=Verdict.REVISE,
         reason=f"{context.call.tool} does not fit its schema: {problems}",
         todo=tuple(todos),
+    )
+
+
+def _check_given(context: Context) -> Finding | None:
+    usual = required_arguments(context.tool, None)
+    missing = [name for name in usual if context.arguments.get(name) in (None, "", [], {})]
+    if not missing:
+        return None
+    return Finding(
+        check="schema",
+        verdict=Verdict.REVISE,
+        reason=f"verified uses of {context.call.tool} gave {', '.join(missing)}, and this call does not",
+        todo=tuple(_missing_argument(context, name, None) for name in missing),
     )
 
 

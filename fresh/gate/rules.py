@@ -99,7 +99,7 @@ def _eligible(rule: Rule, settings: GateSettings) -> bool:
 
 def check_rules(context: Context) -> list[Finding]:
     """A finding for each enforced condition that does not hold; what cannot be decided holds nothing back."""
-    verdicts = [(r, r.condition.holds(context.arguments, context.live.history)) for r in context.rules]
+    verdicts = [(r, _holds(context, r)) for r in context.rules]
     at_home = (
         {_place(rule.condition) for rule in context.tool.rules if _is_home(context, rule)} if context.tool else set()
     )
@@ -117,6 +117,14 @@ def check_rules(context: Context) -> list[Finding]:
                 continue
         findings.append(finding)
     return findings
+
+
+def _holds(context: Context, rule: Rule) -> bool | None:
+    """Whether a condition holds; an argument that always named an object must not hold something made up instead."""
+    holds = rule.condition.holds(context.arguments, context.live.history)
+    if holds is None and isinstance(rule.condition, Grounded):
+        return False if _ungrounded(context, rule.condition.argument) else None
+    return holds
 
 
 _ORDER = {"within": 0, "field_is": 1, "grounded": 2, "read_before": 3, "called_before": 4, "confirmed": 5}
@@ -149,6 +157,8 @@ def _ungrounded(context: Context, argument: str) -> list[Any]:
         for r in context.rules
     )
     values = Grounded(argument=argument, plain=plain).values(context.arguments)
+    if not values and not plain and is_reference(argument, "letters"):  # an id by its name, whatever stands in it
+        values = argument_values(context.arguments, argument)
     return [value for value in values if context.live.history.origin(value).kind == "nowhere"]
 
 

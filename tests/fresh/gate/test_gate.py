@@ -361,3 +361,16 @@ def test_any_arguments_get_the_same_decision_twice(arguments: Any, tool: str):
         assert first.executed_call is not None
     if first.verdict is Verdict.REVISE:
         assert first.todo
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"order_id": None, "reason": "mistake"}, {"order_id": "", "reason": "mistake"}]
+)
+def test_without_a_schema_what_every_verified_use_gave_must_be_given(arguments: dict[str, Any]):
+    decision = decide(call("cancel_order", arguments), ready(), tools=None)
+    assert decision.verdict is Verdict.REVISE and "order_id" in {todo.argument for todo in decision.todo}
+
+
+def test_an_argument_that_names_an_object_must_not_hold_something_made_up():
+    decision = decide(call("cancel_order", CANCEL | {"order_id": "b"}), ready(), tools=None)
+    assert decision.verdict is Verdict.REVISE and decision.todo[0].argument == "order_id"
