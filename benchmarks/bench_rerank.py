@@ -25,7 +25,8 @@ from fresh.retrieval.features import MatchFeatures, encode_query
 from fresh.retrieval.query import Query
 from fresh.retrieval.reranker import Reranker, RerankerConfig, collate, make_example
 from fresh.retrieval.view import GraphView
-from graph_schema.graph import ExperienceGraph, GraphBuilder, Run
+from graph_schema.builder import GraphBuilder
+from graph_schema.graph import ExperienceGraph, Run
 from graph_schema.types import NodeType, Relation
 
 WORDS = tuple(

@@ -8,7 +8,8 @@ import random
 from typing import Any
 
 from fresh.conditions import CalledBefore, Confirmed, FieldIs, Grounded, ReadBefore, Within
-from graph_schema.graph import ExperienceGraph, GraphBuilder, Run
+from graph_schema.builder import GraphBuilder
+from graph_schema.graph import ExperienceGraph, Run
 from graph_schema.types import NodeType, Relation
 
 SUBJECTS = [

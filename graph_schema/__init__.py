@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from graph_schema.builder import GraphBuilder
     from graph_schema.errors import (
         ConfigError,
         EvaluatorError,
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
         SchemaError,
         TraceError,
     )
-    from graph_schema.graph import ExperienceGraph, GraphBuilder, Node, Run, node_id
+    from graph_schema.graph import ExperienceGraph, Node, Run, node_id
     from graph_schema.trajectory import (
         CallStatus,
         Effect,
@@ -79,7 +80,8 @@ _HOMES = {
         "SchemaError",
         "TraceError",
     ),
-    "graph": ("ExperienceGraph", "GraphBuilder", "Node", "Run", "node_id"),
+    "builder": ("GraphBuilder",),
+    "graph": ("ExperienceGraph", "Node", "Run", "node_id"),
     "trajectory": (
         "CallStatus",
         "Effect",

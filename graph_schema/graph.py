@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ import orjson
 import pyarrow as pa
 
 from graph_schema.errors import SchemaError
-from graph_schema.types import EDGE_TYPES, NODE_TYPES, EdgeType, NodeType, Relation
+from graph_schema.types import EDGE_TYPES, NODE_TYPES, RELATION_CODE, TYPE_CODE, NodeType, Relation, triple_message
 
 if TYPE_CHECKING:
     import networkx
@@ -67,9 +67,6 @@ TABLE_SCHEMAS = {
     "provenance": PROVENANCE_SCHEMA,
     "edge_provenance": EDGE_PROVENANCE_SCHEMA,
 }
-
-_TYPE_CODE = {node_type: code for code, node_type in enumerate(NODE_TYPES)}
-_RELATION_CODE = {edge.relation: code for code, edge in enumerate(EDGE_TYPES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +195,7 @@ class ExperienceGraph:
 
     def indices(self, node_type: NodeType) -> range:
         """Positions of all nodes of a type."""
-        code = _TYPE_CODE[node_type]
+        code = TYPE_CODE[node_type]
         return range(int(self.offsets[code]), int(self.offsets[code + 1]))
 
     def counts(self) -> dict[str, int]:
@@ -227,7 +224,7 @@ class ExperienceGraph:
 
     def edges_of(self, relation: Relation) -> tuple[np.ndarray, np.ndarray]:
         """``(edge_index [2, E_r], count [E_r])`` of one relation, in graph-wide positions."""
-        code = _RELATION_CODE[relation]
+        code = RELATION_CODE[relation]
         low, high = np.searchsorted(self.edge_relation, [code, code + 1])
         return self.edge_index[:, low:high], self.edge_count[low:high]
 
@@ -263,7 +260,7 @@ class ExperienceGraph:
         return self._neighbours(self.in_edges(node), relation, self.edge_index[0])
 
     def _neighbours(self, edges: np.ndarray, relation: Relation, ends: np.ndarray) -> list[tuple[int, int]]:
-        chosen = edges[self.edge_relation[edges] == _RELATION_CODE[relation]]
+        chosen = edges[self.edge_relation[edges] == RELATION_CODE[relation]]
         pairs = [(int(ends[e]), int(self.edge_count[e])) for e in chosen]
         return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
 
@@ -300,7 +297,7 @@ class ExperienceGraph:
 
     def find(self, node_type: NodeType, key: str) -> int | None:
         """Position of the node with this key, or None."""
-        return self._by_key.get((_TYPE_CODE[node_type], key))
+        return self._by_key.get((TYPE_CODE[node_type], key))
 
     @cached_property
     def _by_tool(self) -> dict[str, np.ndarray]:
@@ -316,7 +313,7 @@ class ExperienceGraph:
         if nodes is None:
             return []
         if node_type is not None:
-            nodes = nodes[self.type_codes[nodes] == _TYPE_CODE[node_type]]
+            nodes = nodes[self.type_codes[nodes] == TYPE_CODE[node_type]]
         return [int(i) for i in nodes]
 
     def column(self, name: str) -> np.ndarray:
@@ -351,6 +348,8 @@ class ExperienceGraph:
 
     def merge(self, other: ExperienceGraph) -> ExperienceGraph:
         """The graph of both graphs' runs; features are dropped, since they depend on the whole."""
+        from graph_schema.builder import GraphBuilder
+
         builder = GraphBuilder()
         builder.add_graph(self)
         builder.add_graph(other)
@@ -390,153 +389,12 @@ class ExperienceGraph:
             raise SchemaError(f"an edge points outside the {len(codes)} nodes")
         if relation.min() < 0 or relation.max() >= len(EDGE_TYPES) or np.any(np.diff(relation) < 0):
             raise SchemaError("edges are not sorted by a known relation")
-        wanted = np.array([[_TYPE_CODE[e.source], _TYPE_CODE[e.target]] for e in EDGE_TYPES])[relation]
+        wanted = np.array([[TYPE_CODE[e.source], TYPE_CODE[e.target]] for e in EDGE_TYPES])[relation]
         wrong = np.flatnonzero((codes[source] != wanted[:, 0]) | (codes[target] != wanted[:, 1]))
         if len(wrong):
             edge = int(wrong[0])
             ends = NODE_TYPES[codes[source[edge]]], NODE_TYPES[codes[target[edge]]]
-            raise SchemaError(_triple_message(ends[0], EDGE_TYPES[relation[edge]].relation, ends[1]))
-
-
-def _triple_message(source: NodeType, relation: Relation, target: NodeType) -> str:
-    allowed = EDGE_TYPES[_RELATION_CODE[relation]]
-    return f"edge {source} -{relation}-> {target} is not allowed; {relation} joins {allowed.source} to {allowed.target}"
-
-
-@dataclass
-class _NodeDraft:
-    type: NodeType
-    key: str
-    text: str
-    tool: str
-    data: dict[str, Any]
-    seen: dict[int, list[int]] = field(default_factory=dict)
-
-
-class GraphBuilder:
-    """Collects nodes, edges and the runs that showed them, and makes the graph.
-
-    The result depends only on what was added, never on the order: nodes, edges and runs are sorted at the end.
-    """
-
-    def __init__(self) -> None:
-        self._runs: dict[str, tuple[int, Run]] = {}
-        self._nodes: dict[tuple[NodeType, str], int] = {}
-        self._drafts: list[_NodeDraft] = []
-        self._edges: dict[tuple[int, int, int], dict[int, int]] = {}
-
-    def add_run(self, run: Run) -> int:
-        """Registers a run; the same id again returns the same handle."""
-        if run.id not in self._runs:
-            self._runs[run.id] = (len(self._runs), run)
-        return self._runs[run.id][0]
-
-    def add_node(
-        self, node_type: NodeType, key: str, *, text: str, tool: str = "", data: Mapping[str, Any] | None = None
-    ) -> int:
-        """Registers a node; the same type and key again returns the same handle.
-
-        Where two additions say different things of one node, the one that sorts last stands, whichever came first.
-        """
-        handle = self._nodes.setdefault((node_type, key), len(self._drafts))
-        if handle == len(self._drafts):
-            self._drafts.append(_NodeDraft(node_type, key, text, tool, dict(data or {})))
-            return handle
-        draft = self._drafts[handle]
-        if (text, tool, data or {}) != (draft.text, draft.tool, draft.data):
-            draft.text, draft.tool, draft.data = max(
-                (draft.text, draft.tool, draft.data), (text, tool, dict(data or {})), key=_draft_order
-            )
-        return handle
-
-    def count(self, node: int, run: int, **counts: int) -> None:
-        """Adds to what a run showed of a node; keyword names are those of `COUNTS`."""
-        row = self._drafts[node].seen.setdefault(run, [0] * len(COUNTS))
-        for name, value in counts.items():
-            row[COUNTS.index(name)] += value
-
-    def add_edge(self, source: int, relation: Relation, target: int, run: int, count: int = 1) -> None:
-        """Adds an edge shown by a run.
-
-        Raises:
-            SchemaError: The relation does not join these types.
-        """
-        code = _RELATION_CODE[relation]
-        triple = EdgeType(self._drafts[source].type, relation, self._drafts[target].type)
-        if triple != EDGE_TYPES[code]:
-            raise SchemaError(_triple_message(*triple))
-        seen = self._edges.setdefault((code, source, target), {})
-        seen[run] = seen.get(run, 0) + count
-
-    def add_graph(self, graph: ExperienceGraph) -> None:
-        """Adds all of another graph; runs already present are not counted again."""
-        known = set(self._runs)
-        runs = [graph.run(i) for i in range(graph.tables.runs.num_rows)]
-        fresh_run = [run.id not in known for run in runs]
-        handles = [self.add_run(run) for run in runs]
-        nodes = [self.add_node(n.type, n.key, text=n.text, tool=n.tool, data=n.data) for n in graph.nodes()]
-        for row in graph.tables.provenance.to_pylist():
-            if fresh_run[row["run"]]:
-                self.count(nodes[row["node"]], handles[row["run"]], **{name: row[name] for name in COUNTS})
-        source, target = graph.edge_index
-        for row in graph.tables.edge_provenance.to_pylist():
-            if fresh_run[row["run"]]:
-                edge = row["edge"]
-                relation = EDGE_TYPES[graph.edge_relation[edge]].relation
-                self.add_edge(nodes[source[edge]], relation, nodes[target[edge]], handles[row["run"]], row["count"])
-
-    def build(self, settings: Mapping[str, Any] | None = None) -> ExperienceGraph:
-        """Makes the graph: everything sorted, counts summed over runs."""
-        runs = sorted((run for _, run in self._runs.values()), key=lambda run: run.id)
-        run_position = {self._runs[run.id][0]: i for i, run in enumerate(runs)}
-        order = sorted(range(len(self._drafts)), key=lambda i: (_TYPE_CODE[self._drafts[i].type], self._drafts[i].key))
-        node_position = {handle: i for i, handle in enumerate(order)}
-        times = np.array([run.time for run in runs], dtype=np.float64)
-        node_rows, provenance = [], []
-        for position, handle in enumerate(order):
-            draft = self._drafts[handle]
-            seen = sorted((run_position[run], row) for run, row in draft.seen.items())
-            provenance += [(position, run, *row) for run, row in seen]
-            node_rows.append(self._node_row(draft, seen, times))
-        edge_rows, edge_provenance = self._edge_rows(node_position, run_position)
-        return ExperienceGraph(
-            Tables(
-                nodes=_table(node_rows, NODE_SCHEMA),
-                edges=_table(edge_rows, EDGE_SCHEMA),
-                runs=_table([tuple(getattr(run, n) for n in RUN_SCHEMA.names) for run in runs], RUN_SCHEMA),
-                provenance=_table(provenance, PROVENANCE_SCHEMA),
-                edge_provenance=_table(edge_provenance, EDGE_PROVENANCE_SCHEMA),
-            ),
-            settings=settings,
-        )
-
-    @staticmethod
-    def _node_row(draft: _NodeDraft, seen: list[tuple[int, list[int]]], times: np.ndarray) -> tuple[Any, ...]:
-        totals = [sum(row[i] for _, row in seen) for i in range(len(COUNTS))]
-        dated = times[[run for run, _ in seen]] if seen else np.array([])
-        dated = dated[~np.isnan(dated)]
-        first, last = (dated.min(), dated.max()) if len(dated) else (float("nan"), float("nan"))
-        data = orjson.dumps(draft.data, option=orjson.OPT_SORT_KEYS).decode()
-        return _TYPE_CODE[draft.type], draft.key, draft.text, draft.tool, data, *totals, len(seen), first, last
-
-    def _edge_rows(
-        self, node_position: Mapping[int, int], run_position: Mapping[int, int]
-    ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-        placed = sorted(
-            ((code, node_position[source], node_position[target]), seen)
-            for (code, source, target), seen in self._edges.items()
-        )
-        rows: list[tuple[int, ...]] = []
-        provenance: list[tuple[int, ...]] = []
-        for position, (triple, seen) in enumerate(placed):
-            rows.append((*triple, sum(seen.values())))
-            provenance += [(position, run_position[run], count) for run, count in sorted(seen.items())]
-        return rows, sorted(provenance)
-
-
-def _draft_order(content: tuple[str, str, dict[str, Any]]) -> tuple[str, str, bytes]:
-    text, tool, data = content
-    return text, tool, orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
+            raise SchemaError(triple_message(ends[0], EDGE_TYPES[relation[edge]].relation, ends[1]))
 
 
 def _merged_settings(settings: list[dict[str, Any]]) -> dict[str, Any]:
@@ -553,9 +411,3 @@ def _merged_settings(settings: list[dict[str, Any]]) -> dict[str, Any]:
             if isinstance(value, dict) and value and all(isinstance(word, str) for word in value.values()):
                 united[name] = united.get(name, {}) | value
     return united | {"merged": apart}
-
-
-def _table(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
-    columns = zip(*rows, strict=True) if rows else [[] for _ in schema]
-    arrays = [pa.array(list(column), type=field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)

@@ -63,3 +63,13 @@ GUIDANCE_TYPES: tuple[NodeType, ...] = (
     NodeType.REPAIR,
 )
 """The types a line of guidance can be made from, and so the ones retrieval ranks."""
+
+TYPE_CODE = {node_type: code for code, node_type in enumerate(NODE_TYPES)}
+RELATION_CODE = {edge.relation: code for code, edge in enumerate(EDGE_TYPES)}
+"""Numbers under which types and relations are stored."""
+
+
+def triple_message(source: NodeType, relation: Relation, target: NodeType) -> str:
+    """What is wrong with an edge whose triple is not allowed."""
+    allowed = EDGE_TYPES[RELATION_CODE[relation]]
+    return f"edge {source} -{relation}-> {target} is not allowed; {relation} joins {allowed.source} to {allowed.target}"

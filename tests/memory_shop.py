@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from fresh.conditions import CalledBefore, Confirmed, FieldIs, Grounded, ReadBefore, Within
-from graph_schema.graph import ExperienceGraph, GraphBuilder, Run
+from graph_schema.builder import GraphBuilder
+from graph_schema.graph import ExperienceGraph, Run
 from graph_schema.types import NodeType, Relation
 
 ORDERS = {

@@ -14,7 +14,8 @@ from fresh.mining.patterns import in_words
 from fresh.mining.preconditions import MinedCondition, Thresholds, mine_preconditions
 from fresh.mining.repairs import Fix, RepairKind, changed_arguments
 from fresh.traces.tools import infer_effect
-from graph_schema.graph import ExperienceGraph, GraphBuilder
+from graph_schema.builder import GraphBuilder
+from graph_schema.graph import ExperienceGraph
 from graph_schema.trajectory import Effect, Outcome, ToolSpec, Trajectory
 from graph_schema.types import NodeType, Relation
 
