@@ -15,23 +15,14 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-from synthetic import make_graph, make_messages
+from synthetic import make_graph, make_messages, with_features
 from timing import print_table
 
 from fresh.frozen import freeze
-from graph_schema.graph import ExperienceGraph
 from inference import load
 
 LIMIT = 0.3
 """Seconds that loading may take."""
-
-
-def with_features(graph: ExperienceGraph, width: int) -> ExperienceGraph:
-    rng = np.random.default_rng(0)
-    text = rng.standard_normal((len(graph), width)).astype(np.float16)
-    stat = rng.random((len(graph), 40), dtype=np.float32)
-    return ExperienceGraph(graph.tables, settings=graph.settings, features={"text": text, "stat": stat})
 
 
 def main() -> None:

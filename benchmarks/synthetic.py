@@ -7,6 +7,8 @@ import json
 import random
 from typing import Any
 
+import numpy as np
+
 from fresh.conditions import CalledBefore, Confirmed, FieldIs, Grounded, ReadBefore, Within
 from graph_schema.builder import GraphBuilder
 from graph_schema.graph import ExperienceGraph, Run
@@ -248,3 +250,11 @@ def _order(rng: random.Random, order: str) -> dict[str, Any]:
         "items": items,
         "payments": [{"method": f"card_{rng.randrange(10**6)}", "amount": rng.randrange(1, 900)}],
     }
+
+
+def with_features(graph: ExperienceGraph, width: int) -> ExperienceGraph:
+    """The graph with random embeddings of a width, and random statistics."""
+    rng = np.random.default_rng(0)
+    text = rng.standard_normal((len(graph), width)).astype(np.float16)
+    stat = rng.random((len(graph), 40), dtype=np.float32)
+    return ExperienceGraph(graph.tables, settings=graph.settings, features={"text": text, "stat": stat})

@@ -347,7 +347,9 @@ def eval_gate(
     _console().print(gate_table([report]))
     if json_file is not None:
         settings = {"memory": memory and str(memory), "folds": None if memory else folds, "seed": seed}
-        write_json(json_file, {"gate": [report.plain()], "settings": settings, "versions": _versions()})
+        from fresh.versions import versions
+
+        write_json(json_file, {"gate": [report.plain()], "settings": settings, "versions": versions()})
 
 
 @evaluate.command("tau2")
@@ -418,20 +420,6 @@ def _fit_for_demo(recordings: Path, output: Path) -> None:
 
     config = Path(training.__file__).parent / "configs" / "tau2.yaml"
     _train("fit", ["--config", str(config), f"--data.paths=[{recordings}]", f"--export={output}"])
-
-
-def _versions() -> dict[str, str]:
-    """Versions that a measurement depends on."""
-    import platform
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {"python": platform.python_version()}
-    for name in ("fresh-memory", "torch", "lightning", "sentence-transformers", "numpy"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def _console(*, stderr: bool = False) -> Console:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fresh.retrieval.bm25 import BM25Index
     from fresh.retrieval.reranker import Reranker
 
-KIND = "frozen"
+KIND = "memory"
 BM25_FILE = "bm25.safetensors"
 RERANKER_FILE = "reranker.safetensors"
 GUIDANCE_FILE = "expg.json"
@@ -68,7 +68,7 @@ def freeze(
     index = bm25 or BM25Index.build(graph.texts)
     writers: dict[str, Writer] = graph_writers(graph)
     writers[BM25_FILE] = lambda file: save_file(index.to_arrays(), file)
-    body = graph_manifest(graph) | dict(manifest or {}) | {"kind": KIND}
+    body = graph_manifest(graph) | dict(manifest or {}) | {"kind": KIND, "frozen": True}
     if reranker is not None:
         writers[RERANKER_FILE] = reranker.write_weights
         body["reranker"] = reranker.config.plain()

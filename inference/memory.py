@@ -240,12 +240,9 @@ class FrozenMemory:
         reranker = self._files.reranker(self._device)
         if reranker is None:
             return HeuristicRanker(self.graph, self.bm25)
-        from fresh.retrieval.encoder import load_encoder
-        from fresh.retrieval.view import GraphView
-        from inference.ranking import TrainedRanker
+        from fresh.retrieval.retriever import Retriever
 
-        encoder = self._encoder or load_encoder(reranker.config.encoder)
-        return TrainedRanker(GraphView(self.graph, self.bm25), reranker, encoder)
+        return Retriever(self.graph, reranker, self._encoder, self.bm25, device=self._device)
 
     @cached_property
     def _guide(self) -> Guide:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fresh.expg.distillation import distil
+from fresh.expg.evaluate import RuleEvaluator
+from fresh.frozen import freeze
 from fresh.retrieval.corpus import Corpus
 from fresh.retrieval.reranker import Reranker
-from fresh.retrieval.retriever import Retriever
+from fresh.versions import versions
 from graph_schema.graph import ExperienceGraph
-from graph_schema.storage import graph_manifest, graph_writers, write_folder
-
-CARD_FILE = "card.md"
 
 
 def export_memory(
@@ -41,27 +40,30 @@ def export_memory(
     Raises:
         MemoryFileError: The folder cannot be written.
     """
-    graph = corpus.view(runs).graph
-    retriever = Retriever(graph, reranker, corpus.encoder)
+    view = corpus.view(runs)
     data = _data(corpus, runs)
-    card = model_card(graph, reranker, data, metrics)
-    manifest = graph_manifest(graph) | retriever.manifest()
-    manifest |= {
-        "kind": "memory",
-        "frozen": True,
-        "encoder": reranker.config.encoder,
-        "data": data,
-        "metrics": {name: round(value, 6) for name, value in sorted(metrics.items())},
-        "training": dict(settings),
-        "versions": _versions(),
-    }
-    writers = graph_writers(graph) | retriever.writers()
-    write_folder(Path(path), writers | {CARD_FILE: lambda file: _write(file, card)}, manifest)
-    return graph
+    freeze(
+        view.graph,
+        path,
+        reranker=reranker,
+        bm25=view.bm25,
+        tool_guidance=_tool_guidance(corpus, runs),
+        card=model_card(view.graph, reranker, data, metrics),
+        manifest={
+            "encoder": reranker.config.encoder,
+            "data": data,
+            "metrics": {name: round(value, 6) for name, value in sorted(metrics.items())},
+            "training": dict(settings),
+            "versions": versions(),
+        },
+    )
+    return view.graph
 
 
-def _write(file: Path, text: str) -> None:
-    file.write_text(text, encoding="utf-8")
+def _tool_guidance(corpus: Corpus, runs: Sequence[int]) -> dict[str, Any]:
+    """ExpG's guidance for each tool, distilled from the same runs."""
+    experiences = RuleEvaluator().evaluate([corpus.runs[i] for i in runs])
+    return {tool: found.model_dump(mode="json") for tool, found in distil(experiences).guidance.items()}
 
 
 def _data(corpus: Corpus, runs: Sequence[int]) -> dict[str, Any]:
@@ -73,18 +75,6 @@ def _data(corpus: Corpus, runs: Sequence[int]) -> dict[str, Any]:
         "runs": len(chosen),
         "tasks": len({run.task_key for run in chosen}),
     }
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {"python": platform.python_version()}
-    for name in ("fresh-memory", "torch", "lightning", "sentence-transformers", "numpy"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "unknown"
-    return found
 
 
 def model_card(

@@ -18,9 +18,9 @@ from fresh.retrieval.corpus import Corpus
 from fresh.retrieval.features import MatchFeatures
 from fresh.retrieval.relevance import grades, task_writes
 from fresh.retrieval.reranker import Example, make_example
-from fresh.retrieval.view import TYPE_CODE, GraphView
+from fresh.retrieval.view import GraphView
 from fresh.splits import folds
-from graph_schema.types import NodeType
+from graph_schema.types import TYPE_CODE, NodeType
 
 _NOT_RANKED = -1.0
 """Grade of nodes that are neither right nor wrong for a query, because they are not what it asks for."""

@@ -210,9 +210,9 @@ def analysis(
 
 
 def _read(paths: list[Path], format: str | None, include_attacks: bool) -> list[Trajectory]:
-    from fresh.traces import read_paths
+    from fresh.traces import TraceReader
 
-    reader = read_paths(paths, format=format, include_attacks=include_attacks)
+    reader = TraceReader(paths, format=format, include_attacks=include_attacks)
     runs: list[Trajectory] = []
     with _progress("reading runs") as advance:
         for run in reader:

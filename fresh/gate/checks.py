@@ -242,7 +242,7 @@ def _repair_todos(context: Context, repairs: tuple[KnownRepair, ...]) -> Iterato
     for path, value in leaves(context.arguments):
         options = rewritten(value, context.live)
         if options:
-            yield _correction(context, path, value, tuple(options), f"write {path} as {options[0]}")
+            yield correction(context, path, value, tuple(options), f"write {path} as {options[0]}")
             return
     for repair in repairs[:3]:
         todos = list(_todos_of(context, repair))
@@ -254,7 +254,7 @@ def _repair_todos(context: Context, repairs: tuple[KnownRepair, ...]) -> Iterato
             options = alternatives(path, value, context.tool, context.live, scalars(context.arguments))
             if options:
                 text = f"change {path}: the call fails with {value}"
-                yield _correction(context, path, value, tuple(options[:_MAX_ALTERNATIVES]), text)
+                yield correction(context, path, value, tuple(options[:_MAX_ALTERNATIVES]), text)
                 return
     words = context.call.tool.replace("_", " ")
     yield Todo(
@@ -280,7 +280,7 @@ def _todos_of(context: Context, repair: KnownRepair) -> Iterator[Todo]:
                     alternatives(name, current, context.tool, context.live, used) if is_identifier(current) else []
                 )
             text = f"change {name}: that has resolved this error before"
-            yield _correction(context, name, current, tuple(options), text)
+            yield correction(context, name, current, tuple(options), text)
     if repair.kind in ("fallback_tool", "handover") and other and context.offers(other):
         same = {k: v for k, v in context.arguments.items() if k in _names(context, other)}
         arguments, missing = fill_call(context.index.get(other), context.live, context.parameters_of(other), same)
@@ -296,7 +296,8 @@ def _names(context: Context, tool: str) -> set[str]:
     return set(known.parameters) | set(known.sources) if known else set()
 
 
-def _correction(context: Context, path: str, value: Any, options: tuple[Any, ...], text: str) -> Todo:
+def correction(context: Context, path: str, value: Any, options: tuple[Any, ...], text: str) -> Todo:
+    """A value to be replaced, with what could stand there and where such values usually come from."""
     source = fill(path, context.tool, context.live).source
     if source:
         text += f"; it usually comes from {source}"

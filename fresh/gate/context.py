@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,11 +10,8 @@ from typing import Any
 from fresh.gate.settings import GateSettings
 from fresh.knowledge import Rule, ToolIndex, ToolMemory
 from fresh.live import Live
-from fresh.traces.tools import infer_effect
+from fresh.traces.tools import infer_effect, is_handover
 from graph_schema.trajectory import Effect, ToolCall, ToolSpec
-
-_PEOPLE = re.compile(r"human|person|agent|operator|supervisor|representative|support|staff|specialist", re.IGNORECASE)
-_HANDING = re.compile(r"transfer|hand.?(?:over|off)|escalat|forward|connect", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -76,10 +72,10 @@ class Context:
     def handover(self) -> str | None:
         """A tool that hands the case to a person, if the agent has one."""
         if self.specs is not None:
-            options = {name: f"{name} {spec.description[:200]}" for name, spec in self.specs.items()}
+            options = {name: spec.description[:200] for name, spec in self.specs.items()}
         else:
-            options = {name: name for name in self.index.names}
-        for name, text in options.items():
-            if _HANDING.search(text) and _PEOPLE.search(text) and self.effect_of(name) is Effect.OTHER:
+            options = dict.fromkeys(self.index.names, "")
+        for name, description in options.items():
+            if is_handover(name, description) and self.effect_of(name) is Effect.OTHER:
                 return name
         return None

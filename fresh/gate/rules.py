@@ -23,14 +23,13 @@ from fresh.fill import (
     REQUEST,
     Filled,
     alternatives,
-    fill,
     fill_call,
     shape,
     source_in_words,
     source_tool,
     unread_source,
 )
-from fresh.gate.checks import call_text
+from fresh.gate.checks import call_text, correction
 from fresh.gate.context import Context
 from fresh.gate.decision import Finding, Todo, Verdict
 from fresh.gate.settings import GateSettings
@@ -272,21 +271,10 @@ def _options(context: Context, argument: str, value: Any) -> list[Any]:
 
 
 def _replace(context: Context, argument: str, value: Any, options: list[Any]) -> Todo:
-    source = fill(argument, context.tool, context.live).source
     text = f"replace {argument} {value}" if value is not None else f"replace what is wrong in {argument}"
     if options:
         text += f" by {options[0]}" if len(options) == 1 else f" by one of {', '.join(map(str, options[:5]))}"
-    if source:
-        text += f"; it comes from {source}"
-    return Todo(
-        kind="correct_argument",
-        tool=context.call.tool,
-        text=text,
-        argument=argument,
-        value=value,
-        candidates=tuple(options),
-        source=source,
-    )
+    return correction(context, argument, value, tuple(options), text)
 
 
 def _stay_within(context: Context, condition: Within) -> tuple[str, list[Todo]]:

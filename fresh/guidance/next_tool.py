@@ -84,7 +84,7 @@ class NextTool:
         best = np.argpartition(-likeness, count - 1)[:count]
         votes: dict[str, float] = defaultdict(float)
         for position in best[likeness[best] > 0]:
-            for sequence in _sequences(self._index.graph.node(block.start + int(position)).data.get("tools")):
+            for sequence in _sequences(self._index.graph.data(block.start + int(position)).get("tools")):
                 for distance, tool in enumerate(_rest(sequence, done)[:_RECENT]):
                     votes[tool] += float(likeness[position]) / 2**distance
         return dict(votes)

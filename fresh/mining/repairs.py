@@ -8,15 +8,10 @@ from enum import StrEnum
 from typing import Any
 
 from fresh.mining.credit import CreditedCall
-from fresh.mining.patterns import in_words
+from fresh.traces.tools import is_handover
 from fresh.values import is_identifier, normalise, same_value, scalars
 from graph_schema.trajectory import CallStatus, Effect, Outcome
 
-_HANDOVER = frozenset({"escalate", "handover", "handoff"})
-_MOVES = frozenset({"transfer", "connect", "forward", "refer", "hand", "pass"})
-_PEOPLE = frozenset(
-    {"human", "humans", "person", "representative", "operator", "supervisor", "staff", "agent", "agents"}
-)
 _HORIZON = 8
 """How many calls after a failure a repair may come."""
 
@@ -79,12 +74,6 @@ def repairs_in_run(credited: Sequence[CreditedCall], outcome: Outcome) -> Iterat
             other = credited[instead]
             kind = RepairKind.HANDOVER if other.effect is Effect.OTHER else RepairKind.FALLBACK_TOOL
             yield position, Fix(kind, tool=other.call.tool), instead
-
-
-def is_handover(tool: str) -> bool:
-    """Whether a tool hands the conversation to a person, by the words of its name."""
-    words = set(in_words(tool).split())
-    return bool(words & _HANDOVER) or (bool(words & _MOVES) and bool(words & _PEOPLE))
 
 
 def _same_tool_success(credited: Sequence[CreditedCall], position: int) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,9 @@ from numpy.typing import NDArray
 from fresh.retrieval.bm25 import tokenize
 from fresh.retrieval.encoder import Encoder
 from fresh.retrieval.query import Query
-from fresh.retrieval.view import MAX_COMPARED_TASKS, TYPE_CODE, GraphView
+from fresh.retrieval.view import MAX_COMPARED_TASKS, GraphView
 from graph_schema.trajectory import CallStatus
-from graph_schema.types import NodeType
+from graph_schema.types import TYPE_CODE, NodeType
 
 MATCH_NAMES: tuple[str, ...] = (
     "bm25", "bm25_reciprocal_rank", "cosine_text", "cosine_request",
@@ -87,6 +88,21 @@ class _Tally:
     done: NDArray[np.float32]
     failed: NDArray[np.float32]
     last: int
+
+
+@dataclass(frozen=True, slots=True)
+class _GoodTasks:
+    """Tasks of which a good run is known.
+
+    Attributes:
+        text: Embeddings of their texts, [t, d].
+        sequences: How often the good run used each tool, [t, K].
+        used: Whether it did, [t, K].
+    """
+
+    text: NDArray[np.float32]
+    sequences: NDArray[np.float32]
+    used: NDArray[np.float32]
 
 
 class MatchFeatures:
@@ -188,38 +204,47 @@ class MatchFeatures:
         """SEER's comparison with recorded tasks, and what the nearest tasks did or had still to do."""
         view = self.view
         seer = seer_scores(view, encoded)
+        best, mean = self.over_tasks(seer, nodes)
         for i, name in enumerate(("s1", "s2", "s3")):
-            best, mean = self.over_tasks(seer[:, i], nodes)
-            columns[f"seer_{name}_best"], columns[f"seer_{name}_mean"] = best, mean
-        chosen = self._nearest_tasks(scores)
-        chosen = chosen[view.sequences[chosen].any(axis=1)]  # those of which a good run is known
-        sequences = view.sequences[chosen]
-        left, used = sequences > tally.done[:-1], sequences > 0
-        likeness = view.text[view.task_start + chosen].astype(np.float32) @ encoded.request
-        near = likeness + _TOOLS_BESIDE_TEXT * _tool_overlap(tally.done[:-1], sequences)
-        base = left.mean(axis=0) if len(chosen) else np.zeros(len(view.tools))
+            columns[f"seer_{name}_best"], columns[f"seer_{name}_mean"] = best[:, i], mean[:, i]
+        tasks = self._nearest_tasks(scores)
+        left = (tasks.sequences > tally.done[:-1]).astype(np.float32)
+        near = tasks.text @ encoded.request + _TOOLS_BESIDE_TEXT * _tool_overlap(tally.done[:-1], tasks.sequences)
+        base = left.mean(axis=0, dtype=np.float64) if len(left) else np.zeros(len(view.tools))
         for name, scale in (("sharp", _SHARP), ("soft", _SOFT)):
             weight = _softmax(near / scale)
-            columns[f"vote_{name}"] = _of_tool(weight @ used, tool)
+            columns[f"vote_{name}"] = _of_tool(weight @ tasks.used, tool)
             columns[f"left_{name}"] = _of_tool(weight @ left, tool)
         columns["left_base"] = _of_tool(base, tool)
         columns["left_lift"] = columns["left_sharp"] - columns["left_base"]
 
-    def _nearest_tasks(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _nearest_tasks(self, scores: NDArray[np.float64]) -> _GoodTasks:
         """All tasks of a small memory; of a large one, those BM25 puts first."""
         view = self.view
         if view.num_tasks <= MAX_COMPARED_TASKS:
-            return np.arange(view.num_tasks)
+            return self._all_tasks
         own = scores[view.task_start : view.task_start + view.num_tasks]
-        return np.sort(np.argpartition(-own, _NEAREST_TASKS)[:_NEAREST_TASKS])
+        return self._good_tasks(np.sort(np.argpartition(-own, _NEAREST_TASKS)[:_NEAREST_TASKS]))
+
+    @cached_property
+    def _all_tasks(self) -> _GoodTasks:
+        return self._good_tasks(np.arange(self.view.num_tasks))
+
+    def _good_tasks(self, chosen: NDArray[np.int64]) -> _GoodTasks:
+        view = self.view
+        chosen = chosen[view.sequences[chosen].any(axis=1)]
+        sequences = view.sequences[chosen]
+        text = view.text[view.task_start + chosen].astype(np.float32)
+        return _GoodTasks(text, sequences, (sequences > 0).astype(np.float32))
 
     def over_tasks(
         self, values: NDArray[np.float32], nodes: NDArray[np.int64]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Best and mean of a value over the tasks behind each node; 0 for a node without tasks."""
+        """Best and mean of values, [T, c], over the tasks behind each node, [n, c]; 0 for a node without tasks."""
         start, task = self.view.node_tasks
         size = start[nodes + 1] - start[nodes]
-        best, mean = np.zeros(len(nodes), np.float32), np.zeros(len(nodes), np.float32)
+        shape = (len(nodes), values.shape[1])
+        best, mean = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
         some = np.flatnonzero(size)
         if not len(some):
             return best, mean
@@ -228,7 +253,7 @@ class MatchFeatures:
         flat = np.arange(ends[-1]) + np.repeat(start[nodes[some]] - (ends - counts), counts)
         found = values[task[flat]]
         best[some] = np.maximum.reduceat(found, ends - counts)
-        mean[some] = np.add.reduceat(found, ends - counts) / counts
+        mean[some] = np.add.reduceat(found, ends - counts) / counts[:, None]
         return best, mean
 
     def _order(

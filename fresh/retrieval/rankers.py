@@ -58,8 +58,9 @@ def by_similarity_and_utility(view: GraphView, encoded: EncodedQuery) -> NDArray
 
 def by_seer(view: GraphView, encoded: EncodedQuery) -> NDArray[np.float64]:
     """SEER's score of a node: mean of ``s1 + s2 + s3`` over the recorded tasks behind it."""
-    mean = MatchFeatures(view).over_tasks(seer_scores(view, encoded).sum(axis=1), np.arange(len(view)))[1]
-    return mean.astype(np.float64)
+    total = seer_scores(view, encoded).sum(axis=1, keepdims=True)
+    _, mean = MatchFeatures(view).over_tasks(total, np.arange(len(view)))
+    return mean[:, 0].astype(np.float64)
 
 
 def by_chance(seed: int) -> Ranker:

@@ -17,9 +17,9 @@ from fresh.history import RunIndex
 from fresh.mining.credit import is_gold
 from fresh.mining.evidence import RunEvidence
 from fresh.retrieval.query import Query, make_query
-from fresh.retrieval.view import TYPE_CODE, GraphView
+from fresh.retrieval.view import GraphView
 from graph_schema.trajectory import CallStatus, Effect, GoldAction, Outcome, Role, ToolCall, Trajectory
-from graph_schema.types import NodeType, Relation
+from graph_schema.types import TYPE_CODE, NodeType, Relation
 
 NEEDED, WARNED = 2.0, 1.0
 """Grades: of an action, precondition or repair of a tool still needed; of an error to be made, with its repair."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +16,12 @@ from fresh.retrieval.candidates import DEFAULT_RECALL, Recall, RecallSettings
 from fresh.retrieval.encoder import Encoder, load_encoder
 from fresh.retrieval.features import EncodedQuery, MatchFeatures, encode_query
 from fresh.retrieval.query import Query
-from fresh.retrieval.view import TYPE_CODE, GraphView
-from graph_schema.errors import MemoryFileError
+from fresh.retrieval.view import GraphView
 from graph_schema.graph import ExperienceGraph
-from graph_schema.types import GUIDANCE_TYPES, NodeType
+from graph_schema.types import GUIDANCE_TYPES, TYPE_CODE, NodeType
 
 if TYPE_CHECKING:
     from fresh.retrieval.reranker import Reranker
-    from graph_schema.storage import Writer
-
-RERANKER_FILE = "reranker.safetensors"
-BM25_FILE = "bm25.safetensors"
 
 _GUIDANCE_CODES = [TYPE_CODE[t] for t in GUIDANCE_TYPES]
 
@@ -94,6 +90,14 @@ class Retriever:
         nodes, _, scores = self._scores(query)
         return _best_first(nodes, scores, self.view.types[nodes] == TYPE_CODE[NodeType.TASK])
 
+    def scores(self, query: Query | EncodedQuery) -> NDArray[np.float64]:
+        """Relevance of every node, [N], 0 to 1 and the best at one half; 0 for what is no candidate."""
+        out = np.zeros(len(self.view))
+        nodes, scores, _ = self._scores(query)
+        if len(nodes):
+            out[nodes] = 1 / (1 + np.exp(-(scores.astype(np.float64) - scores.max())))
+        return out
+
     def _scores(
         self, query: Query | EncodedQuery
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]:
@@ -107,53 +111,30 @@ class Retriever:
             none = np.zeros(0, dtype=np.float32)
             return candidates.nodes, none, none
         example = make_example(self.view, self.features, candidates, encoded)
-        with torch.inference_mode():
+        with _one_thread(), torch.inference_mode():
             guidance, tasks = self.reranker(collate([example], self._columns).to(self._device))
         return candidates.nodes, guidance.cpu().numpy(), tasks.cpu().numpy()
 
-    # -- files ----------------------------------------------------------------------------------------------------
 
-    def writers(self) -> dict[str, Writer]:
-        """What writes the retriever's files of a memory, for `graph_schema.storage.write_folder`."""
-        from safetensors.numpy import save_file
+_THREADS = Lock()
 
-        return {
-            RERANKER_FILE: self.reranker.write_weights,
-            BM25_FILE: lambda path: save_file({k: np.array(v) for k, v in self.view.bm25.to_arrays().items()}, path),
-        }
 
-    def manifest(self) -> dict[str, Any]:
-        """What a manifest says of the retriever."""
-        return {"reranker": self.reranker.config.plain()}
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Keeps PyTorch to one thread: a subgraph is so small that handing its parts out costs more than doing them.
 
-    @classmethod
-    def from_files(
-        cls,
-        graph: ExperienceGraph,
-        manifest: Mapping[str, Any],
-        files: Mapping[str, Path],
-        encoder: Encoder | None = None,
-        device: str = "cpu",
-    ) -> Retriever:
-        """Reads a retriever from files that were already checked against their hashes.
+    `benchmarks/bench_guide.py` shows it: on two threads the network takes twice as long. The number of threads is the
+    process's own, hence the lock: two callers must not restore each other's.
+    """
+    import torch
 
-        Raises:
-            MemoryFileError: The memory has no reranker, or a file is damaged.
-            SchemaError: The graph's features are not those the reranker reads.
-        """
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
-
-        from fresh.retrieval.reranker import Reranker
-
-        if "reranker" not in manifest or RERANKER_FILE not in files or BM25_FILE not in files:
-            raise MemoryFileError("this memory has no reranker: train one with 'fresh fit --config ...'")
+    with _THREADS:
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
         try:
-            bm25 = BM25Index.from_arrays(load_file(files[BM25_FILE]))
-        except (OSError, SafetensorError) as error:
-            raise MemoryFileError(f"{files[BM25_FILE]} cannot be read ({error}); export the memory again") from None
-        reranker = Reranker.read(manifest["reranker"], files[RERANKER_FILE], device)
-        return cls(graph, reranker, encoder, bm25, device=device)
+            yield
+        finally:
+            torch.set_num_threads(before)
 
 
 def _best_first(nodes: NDArray[np.int64], scores: NDArray[np.float32], wanted: NDArray[np.bool_]) -> Ranking:

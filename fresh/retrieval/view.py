@@ -21,7 +21,6 @@ MAX_COMPARED_TASKS = 2_000
 MAX_TASKS_PER_NODE = 64
 """A node seen in more tasks is compared with this many of them, evenly spaced in task order."""
 
-TYPE_CODE = {node_type: code for code, node_type in enumerate(NODE_TYPES)}
 _GUIDANCE = np.array([node_type in GUIDANCE_TYPES for node_type in NODE_TYPES])
 _EFFECTS = (Effect.READ, Effect.WRITE, Effect.OTHER)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 from fresh.traces import files, tau2, tau_bench
 from fresh.traces.chat import is_message
@@ -40,6 +40,17 @@ class Options:
     include_attacks: bool = False
     labels: bool = True
     strict: bool = False
+
+
+class ReadOptions(TypedDict, total=False):
+    """Options of :class:`TraceReader` by name."""
+
+    format: str | None
+    domain: str | None
+    include_attacks: bool
+    labels: bool
+    strict: bool
+    workers: int
 
 
 class TraceReader:
@@ -135,48 +146,11 @@ class TraceReader:
         raise TraceError(f"no runs of a known format in {where}; --format names one where the content does not show it")
 
 
-def read_paths(
-    paths: Sequence[Path | str] | Path | str,
-    *,
-    format: str | None = None,
-    domain: str | None = None,
-    include_attacks: bool = False,
-    labels: bool = True,
-    strict: bool = False,
-    workers: int = 1,
-) -> TraceReader:
-    """An iterable over the runs in files and folders that carries its report; see :class:`TraceReader`."""
-    return TraceReader(
-        paths,
-        format=format,
-        domain=domain,
-        include_attacks=include_attacks,
-        labels=labels,
-        strict=strict,
-        workers=workers,
-    )
-
-
 def load(
-    paths: Sequence[Path | str] | Path | str,
-    *,
-    format: str | None = None,
-    domain: str | None = None,
-    include_attacks: bool = False,
-    labels: bool = True,
-    strict: bool = False,
-    workers: int = 1,
+    paths: Sequence[Path | str] | Path | str, **options: Unpack[ReadOptions]
 ) -> tuple[list[Trajectory], ReadReport]:
-    """Reads everything into a list; see :class:`TraceReader`."""
-    reader = TraceReader(
-        paths,
-        format=format,
-        domain=domain,
-        include_attacks=include_attacks,
-        labels=labels,
-        strict=strict,
-        workers=workers,
-    )
+    """Reads everything into a list; options are those of :class:`TraceReader`."""
+    reader = TraceReader(paths, **options)
     return list(reader), reader.report
 
 

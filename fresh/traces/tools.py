@@ -63,14 +63,17 @@ OTHER_VERBS = _word_set(
 )
 _PEOPLE = _word_set(
     """
-    human humans agent agents person operator representative support supervisor staff
+    human humans agent agents person people operator representative support supervisor staff specialist specialists
     """
 )
 _HANDING = _word_set(
     """
-    transfer escalate handoff handover hand route connect forward redirect
+    transfer transfers transferring escalate escalates handoff handover hand hands route routes connect connects
+    forward forwards redirect redirects refer refers pass passes
     """
 )
+_HANDOVERS = _word_set("escalate handover handoff")
+"""Words that say by themselves to whom."""
 _ENDINGS = _word_set("finish done end exit answer respond")
 """Names that, alone, end a run rather than act on anything."""
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
@@ -173,7 +176,7 @@ def infer_effect(name: str) -> Effect:
         return Effect.WRITE
     if len(words) == 1 and words[0] in _ENDINGS:
         return Effect.OTHER
-    if _PEOPLE & set(words) and _HANDING & set(words):
+    if is_handover(name):
         return Effect.OTHER
     first = words[0]
     if first in READ_VERBS:
@@ -186,6 +189,15 @@ def infer_effect(name: str) -> Effect:
     if READ_VERBS & set(words):
         return Effect.READ
     return Effect.OTHER if OTHER_VERBS & set(words) else Effect.WRITE
+
+
+def is_handover(name: str, description: str = "") -> bool:
+    """Whether a tool hands the case to a person, by the words of its name and its description."""
+    words = set(_words(name))
+    if words & _HANDOVERS:
+        return True
+    words.update(_words(description))
+    return bool(words & _HANDING and words & _PEOPLE)
 
 
 def _resolve(name: str, sources: Iterable[tuple[str, Mapping[str, Effect]]]) -> tuple[Effect, str]:

@@ -24,6 +24,7 @@ from fresh.retrieval.metrics import Estimate, bootstrap, mean_by_task, ndcg, ran
 from fresh.retrieval.rankers import RANKERS
 from fresh.retrieval.relevance import grades
 from fresh.splits import folds
+from fresh.versions import versions
 from graph_schema.errors import ConfigError
 from inference.evaluate.run_retrieval import RUN_RANKERS, RunQueries
 
@@ -350,25 +351,12 @@ def _report(
         },
         validation=validation,
         settings=asdict(config),
-        versions=_versions(),
+        versions=versions(),
     )
 
 
 def _paired(left: Mapping[Any, float], right: Mapping[Any, float]) -> dict[Any, float]:
     return {task: left[task] - right[task] for task in left}
-
-
-def _versions() -> dict[str, str]:
-    import platform
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {"python": platform.python_version()}
-    for name in ("fresh-memory", "torch", "numpy", "sentence-transformers"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "unknown"
-    return found
 
 
 def _node_table(report: RetrievalReport) -> Table:

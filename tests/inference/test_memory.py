@@ -69,7 +69,11 @@ def load_frozen_text(tmp_path: Path) -> str:
 
 def test_card_and_manifest_are_there(memory: FrozenMemory):
     assert memory.card == "# Shop\n" and memory.manifest["metrics"] == {"ndcg": 0.5}
-    assert memory.manifest["kind"] == "frozen" and "Task" in memory.manifest["counts"]
+    assert (
+        memory.manifest["kind"] == "memory"
+        and memory.manifest["frozen"] is True
+        and "Task" in memory.manifest["counts"]
+    )
 
 
 def test_a_frozen_memory_refuses_to_change(memory: FrozenMemory):

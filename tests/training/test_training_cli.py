@@ -7,7 +7,9 @@ from pathlib import Path
 import orjson
 import pytest
 
+from fresh.traces import load as load_traces
 from graph_schema.storage import checked_files, graph_from_files, read_manifest
+from inference import load
 from tests.conftest import REPOSITORY
 from tests.retrieval_world import runs
 from training.__main__ import main
@@ -71,16 +73,18 @@ def test_fit_exports_a_frozen_memory(folder: Path, tmp_path: Path) -> None:
     assert manifest["training"]["model"]["hidden"] == 32
     files = checked_files(target, manifest)
     assert "Limits" in files["card.md"].read_text()
+    tools = sorted({call.tool for run in load_traces(folder)[0] for _, call in run.calls()})
+    described = load(target).tools([{"type": "function", "function": {"name": name}} for name in tools])
+    assert any(tool["function"].get("description") for tool in described), "ExpG's guidance goes with the memory"
     assert list(tmp_path.rglob("metrics.csv")), "the CSV log is always written"
 
     code = (
         "import sys; from pathlib import Path\n"
-        "from graph_schema.storage import *\n"
-        "from fresh.retrieval.retriever import Retriever\n"
-        "from fresh.retrieval.query import Query\n"
-        "path = Path(sys.argv[1]); m = read_manifest(path); f = checked_files(path, m)\n"
-        "ranking = Retriever.from_files(graph_from_files(m, f), m, f).rank(Query(parts=('pay the fine',)))\n"
-        "assert len(ranking.nodes) > 5\n"
+        "from inference import load\n"
+        "memory = load(sys.argv[1])\n"
+        "assert memory.ranker.__class__.__name__ == 'Retriever'\n"
+        "guidance = memory.guide([{'role': 'user', 'content': 'please pay the fine'}])\n"
+        "assert 'Do:' in guidance.text, guidance.text\n"
         "assert not {'lightning', 'jsonargparse', 'torch_geometric', 'wandb'} & set(sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(target)], cwd=REPOSITORY, capture_output=True, text=True)

@@ -13,7 +13,6 @@ Both arms make the same draws, run by run and step by step, so that their differ
 from __future__ import annotations
 
 import json
-import platform
 import statistics
 import time
 from collections import Counter
@@ -22,7 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inference.evaluate.tau2.environment import DISTRIBUTION, load_domain, package_version
+from fresh.versions import versions
+from inference.evaluate.tau2.environment import DISTRIBUTION, load_domain
 from inference.evaluate.tau2.executor import Gate
 from inference.evaluate.tau2.passk import Estimate, pass_gain, pass_table
 from inference.evaluate.tau2.record import ScoredRun, run_tasks
@@ -251,13 +251,7 @@ def compare(
         gated = run_closed_loop(domain, memory, settings, split=split, console=console)
         gain = pass_gain(without.outcomes, gated.outcomes, resamples=settings.resamples, seed=settings.seed)
         comparisons.append(Comparison(without, gated, gain))
-    return ClosedLoopReport(tuple(comparisons), settings, _versions())
-
-
-def _versions() -> dict[str, str]:
-    import scipy
-
-    return {"python": platform.python_version(), DISTRIBUTION: package_version(), "scipy": scipy.__version__}
+    return ClosedLoopReport(tuple(comparisons), settings, versions((DISTRIBUTION, "scipy")))
 
 
 def _count_faults(scored: Sequence[ScoredRun]) -> dict[str, FaultCount]:

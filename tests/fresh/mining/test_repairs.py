@@ -4,7 +4,8 @@ import pytest
 from hand_made import Refused, effect_of, run, says, step, user
 
 from fresh.mining import credit_run, mine
-from fresh.mining.repairs import Fix, RepairKind, changed_arguments, is_handover, repairs_in_run
+from fresh.mining.repairs import Fix, RepairKind, changed_arguments, repairs_in_run
+from fresh.traces.tools import is_handover
 from graph_schema import Effect, NodeType, Outcome, Relation, Trajectory
 
 NO = Refused("not found")

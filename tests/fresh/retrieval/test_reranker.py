@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from fresh.frozen import freeze, read_frozen
 from fresh.history import RunIndex
 from fresh.retrieval.candidates import Recall
 from fresh.retrieval.features import MatchFeatures, encode_query
@@ -110,15 +111,6 @@ def test_standardise_copes_with_constant_columns() -> None:
 
 
 def test_retriever_ranks_guidance_nodes_and_survives_a_file(tmp_path: Path) -> None:
-    from graph_schema.storage import (
-        checked_files,
-        graph_from_files,
-        graph_manifest,
-        graph_writers,
-        read_manifest,
-        write_folder,
-    )
-
     retriever = Retriever(VIEW.graph, model(), CORPUS.encoder)
     query = make_query(RunIndex(run(99, "pay_fine").turns).at(2))
     ranking = retriever.rank(query)
@@ -126,16 +118,17 @@ def test_retriever_ranks_guidance_nodes_and_survives_a_file(tmp_path: Path) -> N
     assert {VIEW.graph.node(int(i)).type for i in ranking.nodes} <= set(GUIDANCE_TYPES)
     assert len(ranking.nodes) == len(VIEW.guidance) and len(retriever.rank_tasks(query).nodes) == VIEW.num_tasks
 
-    folder = tmp_path / "memory"
-    writers = graph_writers(VIEW.graph) | retriever.writers()
-    write_folder(folder, writers, graph_manifest(VIEW.graph) | retriever.manifest())
-    manifest = read_manifest(folder)
-    files = checked_files(folder, manifest)
-    again = Retriever.from_files(graph_from_files(manifest, files), manifest, files, CORPUS.encoder)
+    freeze(VIEW.graph, tmp_path / "memory", reranker=retriever.reranker, bm25=VIEW.bm25)
+    files = read_frozen(tmp_path / "memory")
+    reranker = files.reranker()
+    assert reranker is not None
+    again = Retriever(files.graph, reranker, CORPUS.encoder, files.bm25())
     same = again.rank(query)
     assert (same.nodes == ranking.nodes).all() and np.allclose(same.scores, ranking.scores, atol=1e-6)
-    with pytest.raises(MemoryFileError, match="no reranker"):
-        Retriever.from_files(VIEW.graph, {}, files)
+    everywhere = retriever.scores(query)
+    assert len(everywhere) == len(VIEW) and everywhere.max() == 0.5 and everywhere.min() >= 0
+    best = max(ranking.nodes, key=lambda node: everywhere[node])
+    assert best == ranking.nodes[0]
 
 
 def test_empty_memory_ranks_nothing() -> None:

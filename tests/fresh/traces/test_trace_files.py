@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from fresh.collect import collect
 from fresh.mining import EffectResolver
-from fresh.traces import files, load, read_paths
+from fresh.traces import TraceReader, files, load
 from fresh.traces.files import Shape, SurrogateFilter, iter_array, iter_lines, shape_of
 from fresh.traces.reader import FileReader, Options
 from graph_schema.errors import TraceError
@@ -177,8 +177,8 @@ def test_iterators_hold_one_record_at_a_time(tmp_path: Path) -> None:
 
 _MEASURE = """
 import resource, sys
-from fresh.traces import read_paths
-count = sum(1 for _ in read_paths(sys.argv[1]))
+from fresh.traces import TraceReader
+count = sum(1 for _ in TraceReader(sys.argv[1]))
 print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
@@ -214,12 +214,12 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, kind: str) -> None:
 
 def test_a_missing_path_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"^no such file or folder: .*nowhere$"):
-        list(read_paths(tmp_path / "nowhere"))
+        list(TraceReader(tmp_path / "nowhere"))
 
 
 def test_an_empty_folder_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"^no \.json or \.jsonl .* file in the folder "):
-        list(read_paths(tmp_path))
+        list(TraceReader(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_workers_change_neither_the_runs_nor_the_report(tmp_path: Path) -> None:
 def test_iterating_again_starts_afresh(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     path.write_text(_lines(_run(0)))
-    reader = read_paths(path)
+    reader = TraceReader(path)
     assert list(reader) == list(reader)
     assert reader.report.records == 1
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fresh.traces import load, read_paths
+from fresh.traces import TraceReader, load
 from fresh.traces.files import iter_lines
 from fresh.traces.tau_bench import domain_of_policy
 from graph_schema.errors import ConfigError, TraceError
@@ -219,7 +219,7 @@ def test_the_format_can_be_forced_and_an_unknown_one_is_refused() -> None:
     with pytest.raises(TraceError, match="not a tau_bench run: no list of messages under 'traj'"):
         load(DATA / "chat.jsonl", format="tau_bench")
     with pytest.raises(ConfigError, match="one of: tau_bench, tau2, agentdojo"):
-        read_paths(DATA, format="parquet")
+        TraceReader(DATA, format="parquet")
 
 
 def test_the_callers_domain_wins() -> None:
@@ -263,7 +263,7 @@ def test_recorded_files_are_read_whole(shared_data: Path, name: str) -> None:
 
 
 def test_the_whole_folder_of_recorded_runs_is_read(shared_data: Path) -> None:
-    reader = read_paths(shared_data)
+    reader = TraceReader(shared_data)
     count = sum(1 for _ in reader)
     assert count == 7161 and not reader.report.skipped
     assert reader.report.attacked == 23_807

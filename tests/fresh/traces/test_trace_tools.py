@@ -11,6 +11,7 @@ import pytest
 
 from fresh.traces.tools import (
     infer_effect,
+    is_handover,
     load_effects,
     load_tools_file,
     parse_tools,
@@ -150,3 +151,19 @@ def test_inference_agrees_with_measured_effects_on_real_tools(shared_data: Path)
     risky = [name for name, effect in measured.items() if effect is Effect.WRITE and infer_effect(name) is not effect]
     assert same >= 0.95 * len(measured)
     assert len(risky) <= 2, risky  # a write taken for a read escapes the gate
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "expected"),
+    [
+        ("transfer_to_human_agents", "", True),
+        ("hand_over_to_person", "", True),
+        ("escalate", "", True),
+        ("finish", "Hands the case over to a support specialist", True),
+        ("transfer_money", "Moves money between accounts", False),
+        ("handle_order", "Handles an order for an agent", False),
+        ("find_agent", "", False),
+    ],
+)
+def test_a_handover_is_told_by_its_words(name: str, description: str, expected: bool) -> None:
+    assert is_handover(name, description) is expected

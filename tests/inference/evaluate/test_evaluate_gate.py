@@ -106,9 +106,9 @@ def test_the_report_prints_and_is_plain():
 
 
 def test_recorded_airline_runs_pass_their_gold_writes(shared_data):
-    from fresh.traces import read_paths
+    from fresh.traces import TraceReader
 
-    runs = list(read_paths([shared_data / "tau-bench" / "airline-gpt-4o.jsonl.gz"]))
+    runs = list(TraceReader([shared_data / "tau-bench" / "airline-gpt-4o.jsonl.gz"]))
     report = cross_validate(runs, count=5, subject_arguments=("user_id",))
     assert report.passed_gold.whole > 50 and report.passed_gold.value >= 0.97
     assert report.held_other.value > 0.1
