@@ -1,0 +1,41 @@
+"""Conditions on an action: what they say, whether they hold on a history, and what would make them hold.
+
+A condition is plain data, so that it can be stored in a node, printed, and edited. The same `holds` is used when
+the miner counts how verified and failed uses differ and when the gate decides.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter
+
+from fresh.conditions.fields import FieldIs
+from fresh.conditions.parts import argument_values, field_of, object_via, references
+from fresh.conditions.steps import CalledBefore, Confirmed, ReadBefore
+from fresh.conditions.values import Grounded, Within
+
+Condition = Annotated[ReadBefore | CalledBefore | Confirmed | Grounded | Within | FieldIs, Field(discriminator="kind")]
+
+_ADAPTER: TypeAdapter[Condition] = TypeAdapter(Condition)
+
+
+def parse_condition(data: dict[str, Any]) -> Condition:
+    """Reads a condition from the plain data in a Precondition node."""
+    return _ADAPTER.validate_python(data)
+
+
+__all__ = [
+    "CalledBefore",
+    "Condition",
+    "Confirmed",
+    "FieldIs",
+    "Grounded",
+    "ReadBefore",
+    "Within",
+    "argument_values",
+    "field_of",
+    "object_via",
+    "parse_condition",
+    "references",
+]
