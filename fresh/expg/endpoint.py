@@ -7,7 +7,7 @@ import json
 import os
 import random
 import threading
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -16,6 +16,7 @@ from graph_schema.errors import EvaluatorError, MissingExtraError
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
+    from openai.types.chat import ChatCompletion
 
 Reply = TypeVar("Reply", bound=BaseModel)
 Result = TypeVar("Result")
@@ -132,10 +133,41 @@ class ChatEndpoint:
             EvaluatorError: No valid answer came; the message has the last reason.
             BudgetSpent: A limit of the settings is reached.
         """
+        complaint = ""
+
+        async def once() -> Reply:
+            nonlocal complaint
+            try:
+                return await self._once(client, prompt + complaint, shape)
+            except _BadReply as error:
+                complaint = f"\n\nYour last answer could not be used ({error}). Answer as asked."
+                raise
+
+        return await self._until_usable(once)
+
+    async def complete(self, client: AsyncOpenAI, **asked: Any) -> ChatCompletion:
+        """One completion as the server gave it, with the same retries; what stands in it is for the caller to judge.
+
+        Args:
+            client: From :meth:`client`.
+            asked: Parameters of the request besides the model, such as ``messages`` and ``tools``.
+
+        Raises:
+            EvaluatorError: No completion came; the message has the last reason.
+            BudgetSpent: A limit of the settings is reached.
+        """
+
+        async def once() -> ChatCompletion:
+            completion = await self._send(client, {"temperature": 0, **asked})
+            _message_of(completion)
+            return completion
+
+        return await self._until_usable(once)
+
+    async def _until_usable(self, once: Callable[[], Awaitable[Result]]) -> Result:
         import openai
         from tenacity import AsyncRetrying, RetryError, retry_if_exception, stop_after_attempt
 
-        complaint = ""
         try:
             async for attempt in AsyncRetrying(
                 retry=retry_if_exception(_worth_retrying),
@@ -143,11 +175,7 @@ class ChatEndpoint:
                 wait=self._wait,
             ):
                 with attempt:
-                    try:
-                        return await self._once(client, prompt + complaint, shape)
-                    except _BadReply as error:
-                        complaint = f"\n\nYour last answer could not be used ({error}). Answer as asked."
-                        raise
+                    return await once()
         except RetryError as error:
             said = _say(error.last_attempt.exception())
             tries = self.settings.attempts
@@ -162,29 +190,32 @@ class ChatEndpoint:
     async def _once(self, client: AsyncOpenAI, prompt: str, shape: type[Reply]) -> Reply:
         import openai
 
-        self._check_limits()
-        self.usage.requests += 1
-        asked: dict[str, Any] = {
-            "model": self.settings.model,
-            "messages": [{"role": "user", "content": prompt}],
-            "temperature": 0,
-        }
+        asked: dict[str, Any] = {"messages": [{"role": "user", "content": prompt}], "temperature": 0}
         structured = self._structured
         if structured:
             schema = {"name": shape.__name__, "schema": shape.model_json_schema()}
             asked["response_format"] = {"type": "json_schema", "json_schema": schema}
         try:
-            async with asyncio.timeout(self.settings.deadline):
-                completion = await client.chat.completions.create(**asked)
+            completion = await self._send(client, asked)
         except openai.BadRequestError as error:
             if structured and any(word in str(error) for word in ("response_format", "json_schema", "structured")):
                 self._structured = False
                 raise _BadReply("the server takes no response_format") from None
             raise
+        return _validated(_text_of(completion), shape)
+
+    async def _send(self, client: AsyncOpenAI, asked: dict[str, Any]) -> ChatCompletion:
+        import openai
+
+        self._check_limits()
+        self.usage.requests += 1
+        try:
+            async with asyncio.timeout(self.settings.deadline):
+                completion = await client.chat.completions.create(model=self.settings.model, stream=False, **asked)
         except (json.JSONDecodeError, UnicodeDecodeError, openai.APIResponseValidationError) as error:
             raise _BadReply(f"the server's answer is not JSON: {error}") from None
         self._pay(completion)
-        return _validated(_text_of(completion), shape)
+        return completion
 
     def _check_limits(self) -> None:
         settings, usage = self.settings, self.usage
@@ -263,12 +294,16 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
 
-def _text_of(completion: Any) -> str:
+def _message_of(completion: Any) -> Any:
     choices = getattr(completion, "choices", None)
-    if not choices:
+    message = getattr(choices[0], "message", None) if isinstance(choices, list) and choices else None
+    if message is None:
         raise _BadReply("the answer has no choices")
-    message = getattr(choices[0], "message", None)
-    text = getattr(message, "content", None)
+    return message
+
+
+def _text_of(completion: Any) -> str:
+    text = getattr(_message_of(completion), "content", None)
     if not isinstance(text, str) or not text.strip():
         raise _BadReply("the answer is empty")
     return text
