@@ -27,6 +27,7 @@ from fresh.splits import folds
 from fresh.versions import versions
 from graph_schema.errors import ConfigError
 from inference.evaluate.run_retrieval import RUN_RANKERS, RunQueries
+from inference.evaluate.runs import load_runs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -202,20 +203,9 @@ def load_corpus(config: RetrievalConfig, data_folder: Path, encoder: Encoder) ->
     Raises:
         ConfigError: None of its files is there.
     """
-    from fresh.traces import load
-
-    files = sorted({path for pattern in config.paths for path in data_folder.glob(pattern)})
-    files = [path for path in files if not any(path.match(pattern) for pattern in config.exclude)]
-    if not files:
-        raise ConfigError(f"none of {', '.join(config.paths)} is under {data_folder}: name the folder of recorded runs")
-    trajectories, _ = load(files)
-    if config.runs_per_task:
-        rng = np.random.default_rng(config.seed)
-        by_task: dict[str, list[int]] = {}
-        for i, trajectory in enumerate(trajectories):
-            by_task.setdefault(trajectory.task_key, []).append(i)
-        kept = sorted(i for own in by_task.values() for i in rng.permutation(own)[: config.runs_per_task])
-        trajectories = [trajectories[i] for i in kept]
+    trajectories = load_runs(
+        config.paths, data_folder, exclude=config.exclude, runs_per_task=config.runs_per_task, seed=config.seed
+    )
     return Corpus(trajectories, encoder, config.subject_arguments)
 
 
