@@ -5,21 +5,17 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
-
-import orjson
+from typing import Any
 
 from fresh.fill import alternatives, fill, fill_call, required_arguments, rewritten
+from fresh.gate.bounded_schema import schema_errors
 from fresh.gate.context import Context
-from fresh.gate.decision import REFUSAL, Finding, Todo, Verdict
+from fresh.gate.decision import Finding, Todo, Verdict
+from fresh.gate.progress import call_key, is_refusal
 from fresh.knowledge import KnownRepair
 from fresh.mining.patterns import error_message
 from fresh.values import is_identifier, leaves, scalars
-from graph_schema.trajectory import CallStatus, Effect, Role, ToolCall
-
-if TYPE_CHECKING:
-    from jsonschema.protocols import Validator
+from graph_schema.trajectory import CallStatus, Effect, ToolCall
 
 _TRANSIENT = re.compile(
     r"timed?[ -]?out|temporar|try again|rate.?limit|too many requests|unavailable|overloaded|connection"
@@ -79,8 +75,7 @@ def check_schema(context: Context) -> Finding | None:
     if schema is None:
         return _check_given(context)
     try:
-        validator = _validator(orjson.dumps(schema, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
-        errors = list(validator.iter_errors(context.arguments))
+        errors = schema_errors(schema, context.arguments)
     except Exception as error:  # the schema itself is wrong: jsonschema raises a different error for each way
         first = next(iter(str(error).splitlines()), "")
         return Finding(
@@ -111,16 +106,6 @@ def _check_given(context: Context) -> Finding | None:
         reason=f"verified uses of {context.call.tool} gave {', '.join(missing)}, and this call does not",
         todo=tuple(_missing_argument(context, name, None) for name in missing),
     )
-
-
-@lru_cache(maxsize=1024)
-def _validator(schema: bytes) -> Validator:
-    import jsonschema
-
-    data = orjson.loads(schema)
-    cls = jsonschema.validators.validator_for(data, default=jsonschema.Draft202012Validator)
-    cls.check_schema(data)
-    return cls(data)
 
 
 def _schema_todos(context: Context, error: Any, schema: Any) -> Iterator[Todo]:
@@ -189,7 +174,8 @@ def check_repeated(context: Context) -> Finding | None:
     times = "before" if attempts == 1 else f"{attempts} times"
     reason = f"{context.call.tool} with the same arguments failed {times}, and nothing that matters has changed since"
     todos: tuple[Todo, ...] = ()
-    if budget_spent and context.handover:
+    only_a_person = bool(repairs) and repairs[0].kind == "handover"
+    if (budget_spent or only_a_person) and context.handover:
         verdict = Verdict.TRANSFER
     elif attempts >= 2:
         verdict = Verdict.BLOCK
@@ -202,39 +188,22 @@ def check_repeated(context: Context) -> Finding | None:
 def failed_before(context: Context) -> tuple[int, ToolCall | None]:
     """Identical failed attempts since the last event that could change the result, and the newest of them.
 
-    Only a write changes what a tool answers. What the gate itself refused was never tried, so there any success and
-    any word of the user counts as news.
+    Only a write changes what a tool answers. What the gate itself refused was never tried.
     """
-    history, call = context.live.history, context.call
     attempts, newest = 0, None
-    news = _last_user_turn(context)
-    for turn, earlier in reversed(history.calls):
-        if earlier.status is CallStatus.OK:
-            if earlier.by_user or context.effect_of(earlier.tool) is Effect.WRITE:
-                break
-            news = max(news, turn)
-        if earlier.tool != call.tool or earlier.by_user or not _same(earlier, call):
+    key = call_key(context.call)
+    for _, earlier in reversed(context.live.history.calls):
+        if earlier.status is CallStatus.OK and (earlier.by_user or context.effect_of(earlier.tool) is Effect.WRITE):
+            break
+        if earlier.tool != context.call.tool or earlier.by_user or is_refusal(earlier) or call_key(earlier) != key:
             continue
         if earlier.status is CallStatus.OK:
             break
         if earlier.status is CallStatus.UNANSWERED or earlier.observation is None:
             continue
-        if earlier.observation.text.startswith(REFUSAL) and turn < news:
-            continue
         attempts += 1
         newest = newest or earlier
     return attempts, newest
-
-
-def _last_user_turn(context: Context) -> int:
-    turns = context.live.history.turns
-    return next((i for i in range(len(turns) - 1, -1, -1) if turns[i].role is Role.USER), -1)
-
-
-def _same(left: ToolCall, right: ToolCall) -> bool:
-    if left.arguments is None or right.arguments is None:
-        return left.raw_arguments == right.raw_arguments
-    return left.arguments == right.arguments  # to the letter: an id in other capitals is another try
 
 
 def _repair_todos(context: Context, repairs: tuple[KnownRepair, ...]) -> Iterator[Todo]:

@@ -21,7 +21,7 @@ class Context:
     Attributes:
         specs: The caller's tools by name; None when the caller gave no list.
         rules: Conditions of the tool that are enforced.
-        revisions: Revisions of this step already asked for.
+        revisions: Fruitless revisions of this step: those that the caller counted, or the refusals in the history.
     """
 
     call: ToolCall
@@ -41,6 +41,11 @@ class Context:
     def spec(self) -> ToolSpec | None:
         """What the caller says of the tool."""
         return (self.specs or {}).get(self.call.tool)
+
+    @property
+    def known_rules(self) -> tuple[Rule, ...]:
+        """Conditions that memory knows of the tool, enforced or not."""
+        return self.tool.rules if self.tool is not None else ()
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -67,6 +72,12 @@ class Context:
     def offers(self, tool: str) -> bool:
         """Whether the agent may call a tool now, as far as the caller said."""
         return tool in self.specs if self.specs is not None else tool in self.index
+
+    @cached_property
+    def hands_over(self) -> bool:
+        """Whether the call itself hands the case to a person; no budget stops that."""
+        description = self.spec.description[:200] if self.spec is not None else ""
+        return self.effect is Effect.OTHER and is_handover(self.call.tool, description)
 
     @cached_property
     def handover(self) -> str | None:

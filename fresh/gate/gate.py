@@ -1,27 +1,34 @@
 """The gate: ``g(action, preconditions, observations, budget)`` in {Allow, Revise, Block, Transfer} (FRESH, section 3).
 
 A decision is a pure function of the call, the history before it, the caller's tools and how often this step has been
-revised already. Reads pass, except one that has just failed unchanged.
+revised already. Reads pass, except one that has just failed unchanged, goes round in a loop, or breaks a rule of the
+policy; one that was answered before gets its recorded answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
 
 from fresh.conditions import Confirmed
+from fresh.gate.audit import AuditLog
 from fresh.gate.checks import check_arguments, check_known, check_repeated, check_schema
 from fresh.gate.context import Context
-from fresh.gate.decision import Decision, Finding, Todo, Verdict
+from fresh.gate.decision import Decision, Finding, Mode, Verdict
+from fresh.gate.guards import guard_states
+from fresh.gate.lookalike import check_lookalike
+from fresh.gate.policy import Policy, check_policy, policy_states
+from fresh.gate.progress import check_budget, check_loop, fruitless_refusals, recorded_answer
 from fresh.gate.rules import check_rules, conditions_by_form, enforced_rules
 from fresh.gate.settings import GateSettings
+from fresh.gate.steps import allowed_tools, next_steps
 from fresh.knowledge import Rule, ToolIndex
 from fresh.live import Live
 from graph_schema.trajectory import Effect, ToolCall, ToolSpec
 
 _SEVERITY = {Verdict.ALLOW: 0, Verdict.REVISE: 1, Verdict.BLOCK: 2, Verdict.TRANSFER: 3}
-_MAX_TODO = 6
+_FORMAL = frozenset({"arguments", "schema", "lookalike", "repeated", "loop"})
+"""Checks that no patience lets pass: the call could not run, or would fail again."""
 
 
 class Gate:
@@ -30,11 +37,22 @@ class Gate:
     Args:
         index: Tools of the memory.
         settings: When a call is held back.
+        policy: Rules written by hand.
+        audit: Where each decision is recorded.
     """
 
-    def __init__(self, index: ToolIndex, settings: GateSettings | None = None) -> None:
+    def __init__(
+        self,
+        index: ToolIndex,
+        settings: GateSettings | None = None,
+        *,
+        policy: Policy | None = None,
+        audit: AuditLog | None = None,
+    ) -> None:
         self.index = index
         self.settings = settings or GateSettings()
+        self.policy = policy or Policy()
+        self.audit = audit
         self._rules: dict[str, tuple[Rule, ...]] = {}
 
     def __repr__(self) -> str:
@@ -68,6 +86,7 @@ class Gate:
         *,
         revisions: int = 0,
         provenance: bool = False,
+        mode: Mode | None = None,
     ) -> Decision:
         """Judges one call.
 
@@ -76,15 +95,36 @@ class Gate:
             live: The history before it.
             specs: The caller's tools by name; None when there is no list.
             revisions: How often this step has been revised already.
-            provenance: Name in each finding the runs it comes from.
+            provenance: Name in each finding and guard the runs it comes from.
+            mode: In place of the settings' mode.
         """
+        mode = mode or self.settings.mode
+        if mode == "off":
+            return Decision(verdict=Verdict.ALLOW, reason="the gate is off", call=call, mode=mode)
         context = Context(call, live, specs, self.index, self.settings, self._rules_for(call), revisions)
+        decision = self._judge(context, provenance)
+        if mode == "advise":
+            decision = _advice(decision)
+        if self.audit is not None:
+            self.audit.write(decision)
+        return decision
+
+    def _judge(self, context: Context, provenance: bool) -> Decision:
+        rules = self.policy.rules_for(context)
         findings = _findings(context)
+        if context.call.arguments is not None:
+            findings += check_policy(context, rules)
         if provenance:
             findings = [
                 f.model_copy(update={"runs": self.index.runs(f.node)}) if f.node is not None else f for f in findings
             ]
-        return _decide(context, findings)
+        decision = _decide(context, findings)
+        if context.call.arguments is None:
+            return decision
+        guards = policy_states(context, rules)
+        if context.effect is Effect.WRITE:
+            guards += guard_states(context, findings, provenance=provenance)
+        return decision.model_copy(update={"guards": guards})
 
     def settle(
         self,
@@ -92,6 +132,8 @@ class Gate:
         live: Live,
         revise: Callable[[ToolCall, Decision], ToolCall | None],
         specs: Mapping[str, ToolSpec] | None = None,
+        *,
+        mode: Mode | None = None,
     ) -> Decision:
         """Judges a call and each revision of it, until one is allowed, blocked or handed over.
 
@@ -101,15 +143,16 @@ class Gate:
             revise: Makes the next proposal from the last one and its decision; None gives up. Whatever it returns is
                 judged afresh, another tool by that tool's own conditions.
             specs: The caller's tools by name.
+            mode: In place of the settings' mode.
         """
-        decision = self.decide(call, live, specs)
+        decision = self.decide(call, live, specs, mode=mode)
         for revisions in range(1, self.settings.max_revisions + 1):
             if decision.verdict is not Verdict.REVISE:
                 break
             proposed = revise(decision.call, decision)
             if proposed is None:
                 break
-            decision = self.decide(proposed, live, specs, revisions=revisions)
+            decision = self.decide(proposed, live, specs, revisions=revisions, mode=mode)
         return decision
 
 
@@ -118,9 +161,16 @@ def _findings(context: Context) -> list[Finding]:
     unreadable = check_arguments(context)
     if unreadable is not None:
         return [unreadable]
-    found: list[Finding] = []
+    writes = context.effect is Effect.WRITE
     checks: list[Callable[[Context], Finding | None]] = [check_known]
-    checks += [check_schema, check_repeated] if context.effect is Effect.WRITE else [check_repeated]
+    if not context.hands_over:
+        checks.append(check_budget)
+    if writes:
+        checks += [check_schema, check_lookalike]
+    checks.append(check_repeated)
+    if not context.hands_over:
+        checks.append(check_loop)
+    found: list[Finding] = []
     for check in checks:
         finding = check(context)
         if finding is None:
@@ -128,70 +178,60 @@ def _findings(context: Context) -> list[Finding]:
         found.append(finding)
         if finding.verdict is not Verdict.ALLOW:
             return found
-    return found + (check_rules(context) if context.effect is Effect.WRITE else [])
+    return found + (check_rules(context) if writes else [])
 
 
 def _decide(context: Context, findings: list[Finding]) -> Decision:
     verdict = max((f.verdict for f in findings), key=_SEVERITY.__getitem__, default=Verdict.ALLOW)
-    if verdict is Verdict.REVISE and context.revisions >= context.settings.max_revisions:
-        findings, verdict = _give_up(context, findings)
+    held_before = fruitless_refusals(context) if verdict in (Verdict.REVISE, Verdict.BLOCK) else 0
+    if _is_fruitless(context, verdict, held_before):
+        findings, verdict = _give_up(context, findings, max(context.revisions, held_before))
     deciding = [f for f in findings if f.verdict is verdict]
-    todo = _todo(context, verdict, deciding)
+    todo = next_steps(context, verdict, deciding)
+    reason = "; ".join(dict.fromkeys(f.reason for f in deciding)) or "nothing in memory speaks against it"
+    if held_before and verdict in (Verdict.REVISE, Verdict.BLOCK):
+        reason = f"held back {held_before + 1} times now, and nothing that was asked for has been done: {reason}"
+    answer = recorded_answer(context) if verdict is Verdict.ALLOW else None
+    if answer is not None:
+        reason = "the same call was answered before, and nothing has changed since"
     return Decision(
         verdict=verdict,
-        reason="; ".join(dict.fromkeys(f.reason for f in deciding)) or "nothing in memory speaks against it",
+        reason=reason,
         todo=todo,
-        next_tools=_next_tools(context, verdict, todo),
+        allowed_tools=allowed_tools(context, verdict, todo),
         call=context.call,
         findings=tuple(findings),
+        answer=answer,
     )
 
 
-def _give_up(context: Context, findings: list[Finding]) -> tuple[list[Finding], Verdict]:
-    """No more revisions: what memory asked for becomes a warning or a case for a person, what cannot run is blocked."""
-    if (
-        any(f.check in ("arguments", "schema", "repeated") for f in findings if f.verdict is Verdict.REVISE)
-        or context.settings.unsatisfiable == "transfer"
-    ):
-        verdict = Verdict.TRANSFER if context.handover else Verdict.BLOCK
-    else:
+def _is_fruitless(context: Context, verdict: Verdict, held_before: int) -> bool:
+    most = context.settings.max_revisions
+    if verdict is Verdict.REVISE:
+        return max(context.revisions, held_before) >= most
+    return verdict is Verdict.BLOCK and held_before >= max(1, most)
+
+
+def _give_up(context: Context, findings: list[Finding], times: int) -> tuple[list[Finding], Verdict]:
+    """No more revisions: a person takes over, the call is blocked, or what memory alone asked for becomes a warning."""
+    held = [f for f in findings if f.verdict is not Verdict.ALLOW]
+    forgiving = context.settings.fruitless == "allow" and context.settings.unsatisfiable == "allow"
+    if forgiving and all(f.verdict is Verdict.REVISE and f.check not in _FORMAL and not f.policy for f in held):
         verdict = Verdict.ALLOW
+    elif context.settings.fruitless != "block" and context.handover:
+        verdict = Verdict.TRANSFER
+    else:
+        verdict = Verdict.BLOCK
     changed = {"verdict": verdict, "todo": ()}
-    return [f.model_copy(update=changed) if f.verdict is Verdict.REVISE else f for f in findings], verdict
-
-
-def _todo(context: Context, verdict: Verdict, deciding: Sequence[Finding]) -> tuple[Todo, ...]:
-    if verdict is Verdict.TRANSFER and context.handover:
-        return (_handover(context, context.handover),)
-    if verdict is not Verdict.REVISE:
-        return ()
-    kept: dict[str, Todo] = {}
-    for finding in deciding:
-        for todo in finding.todo:
-            kept.setdefault(f"{todo.kind}|{todo.tool}|{todo.argument}|{todo.arguments!r}", todo)
-    return tuple(sorted(kept.values(), key=lambda todo: todo.kind == "ask_user"))[:_MAX_TODO]
-
-
-def _handover(context: Context, tool: str) -> Todo:
-    """The handover as a ready-made call; its text arguments get one line on what was held back."""
-    schema = context.parameters_of(tool) or {}
-    properties = schema.get("properties") or {}
-    known = context.index.get(tool)
-    names = list(schema.get("required") or (known.parameters if known else ()))
-    summary = f"The agent could not complete: {context.call.tool.replace('_', ' ')}."
-    arguments: dict[str, Any] = {n: summary for n in names if properties.get(n, {}).get("type", "string") == "string"}
-    return Todo(kind="call", tool=tool, arguments=arguments, text=f"hand the case over with {tool}")
-
-
-def _next_tools(context: Context, verdict: Verdict, todo: Sequence[Todo]) -> tuple[str, ...]:
-    """Allow restricts nothing; Revise leaves the reads and what is to be done; Block the reads and a handover."""
+    findings = [f.model_copy(update=changed) if f in held else f for f in findings]
     if verdict is Verdict.ALLOW:
-        return ()
-    if verdict is Verdict.TRANSFER:
-        return (context.handover,) if context.handover else ()
-    offered = list(context.specs) if context.specs is not None else []
-    names = [item.tool for item in todo if item.tool]
-    names += [name for name in offered if context.effect_of(name) is Effect.READ]
-    if verdict is Verdict.BLOCK and context.handover:
-        names.append(context.handover)
-    return tuple(dict.fromkeys(names))
+        return findings, verdict
+    reason = f"{context.call.tool} was held back {times} times and nothing that was asked for has been done"
+    return [Finding(check="fruitless", verdict=verdict, reason=reason), *findings], verdict
+
+
+def _advice(decision: Decision) -> Decision:
+    """The decision as advice: the call passes, and what would have been done stays to be read."""
+    would = {} if decision.allowed else {"reason": f"{decision.verdict} if enforced: {decision.reason}"}
+    passed = {"verdict": Verdict.ALLOW, "advised": decision.verdict, "mode": "advise"}
+    return decision.model_copy(update=would | passed | {"allowed_tools": None, "answer": None})

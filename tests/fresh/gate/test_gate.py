@@ -129,7 +129,8 @@ def test_an_unread_object_is_read_first():
     todo = decision.todo[0]
     assert decision.verdict is Verdict.REVISE
     assert (todo.kind, todo.tool, todo.arguments) == ("call", "get_order", {"order_id": "#W111"})
-    assert "get_order" in decision.next_tools and "cancel_order" not in decision.next_tools
+    assert decision.allowed_tools is not None
+    assert "get_order" in decision.allowed_tools and "cancel_order" not in decision.allowed_tools
 
 
 def test_doing_what_is_named_satisfies_the_gate():
@@ -221,7 +222,7 @@ def test_the_handover_is_ready_made():
     decision = decide(call("cancel_order", CANCEL), chat)
     (todo,) = decision.todo
     assert todo.tool == "transfer_to_person" and "cancel order" in todo.arguments["summary"]
-    assert decision.next_tools == ("transfer_to_person",)
+    assert decision.allowed_tools == ("transfer_to_person",)
 
 
 def test_without_a_handover_the_third_failure_stays_blocked():
@@ -246,13 +247,14 @@ def test_a_passing_fault_may_be_tried_again():
     assert decide(call("get_order", {"order_id": "#W111"}), chat).allowed
 
 
-def test_the_gates_own_refusals_do_not_count_once_something_happened():
+def test_the_gates_own_refusals_are_no_failures_and_name_again_what_to_do():
     chat = Chat().agreed()
     refusal = decide(call("cancel_order", CANCEL), chat).tool_message("c1")
     assert refusal["content"].startswith(REFUSAL) and refusal["tool_call_id"] == "c1"
     chat.call("cancel_order", CANCEL, refusal["content"])
     repeated = decide(call("cancel_order", CANCEL), chat)
-    assert repeated.verdict is Verdict.REVISE and repeated.findings[0].check == "repeated"
+    assert repeated.verdict is Verdict.REVISE and repeated.findings[0].check == "read_before"
+    assert repeated.todo[0].arguments == {"order_id": "#W111"} and "held back 2 times" in repeated.reason
     chat.read("#W111")
     assert decide(call("cancel_order", CANCEL), chat).verdict is Verdict.ALLOW
 
@@ -261,9 +263,18 @@ def test_revising_is_bounded():
     proposed = call("cancel_order", CANCEL | {"order_id": "#W999"})
     assert decide(proposed, ready(), revisions=2).verdict is Verdict.REVISE
     given_up = decide(proposed, ready(), revisions=3)
-    assert given_up.allowed and given_up.warnings
-    strict = GateSettings(unsatisfiable="transfer")
-    assert decide(proposed, ready(), gate=strict, revisions=3).verdict is Verdict.TRANSFER
+    assert given_up.verdict is Verdict.TRANSFER and given_up.todo[0].tool == "transfer_to_person"
+    assert decide(proposed, ready(), gate=GateSettings(fruitless="block"), revisions=3).verdict is Verdict.BLOCK
+    lenient = decide(proposed, ready(), gate=GateSettings(fruitless="allow"), revisions=3)
+    assert lenient.allowed and lenient.warnings
+    alone = [tool for tool in TOOLS if tool["function"]["name"] != "transfer_to_person"]
+    assert decide(proposed, ready(), alone, revisions=3).verdict is Verdict.BLOCK
+
+
+def test_the_limit_is_never_kept_by_letting_pass_what_cannot_run():
+    lenient = GateSettings(fruitless="allow", max_revisions=0)
+    decision = decide(call("cancel_order", {"order_id": "#W111", "reason": "whim"}), ready(), gate=lenient)
+    assert decision.verdict is Verdict.TRANSFER and decision.findings[0].check == "fruitless"
 
 
 def test_a_read_tried_in_vain_is_not_asked_for_again():
