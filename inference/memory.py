@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fresh.frozen import FrozenFiles, read_frozen
-from fresh.gate import Decision, Gate, GateSettings
+from fresh.gate import AuditLog, Decision, Gate, GateSettings, Mode, Policy, load_policy
+from fresh.gate.policy import parse_policy
 from fresh.guidance import Guidance, GuidanceSettings, Guide, HeuristicRanker, Ranker
 from fresh.knowledge import ToolIndex
 from fresh.live import LiveParser, live_call, plain
 from graph_schema.errors import ConfigError, FrozenMemoryError, MemoryFileError
 from graph_schema.graph import ExperienceGraph, Node
-from graph_schema.trajectory import ToolCall
+from graph_schema.trajectory import Effect, ToolCall
 
 if TYPE_CHECKING:
     from fresh.retrieval.bm25 import BM25Index
@@ -28,6 +30,8 @@ def load(
     gate: GateSettings | None = None,
     guidance: GuidanceSettings | None = None,
     encoder: Encoder | None = None,
+    policy: Policy | str | Path | None = None,
+    audit: AuditLog | str | Path | None = None,
 ) -> FrozenMemory:
     """Loads a frozen memory, or a mined graph, checking every file's hash.
 
@@ -40,12 +44,16 @@ def load(
         gate: Settings of the gate; the memory's own, then the defaults, when None.
         guidance: Settings of the guidance; likewise.
         encoder: Text encoder for the reranker; the one it was trained with when None.
+        policy: Rules written by hand, or their file; those in the memory's own manifest, if any, when None.
+        audit: Where the gate records its decisions, or the file for it.
 
     Raises:
         MemoryFileError: The folder is missing, damaged or newer than this version.
         SchemaError: The graph, or the reranker on it, breaks the schema.
+        ConfigError: A rule of the policy is wrong.
     """
-    return FrozenMemory(read_frozen(path), device=device, gate=gate, guidance=guidance, encoder=encoder)
+    files = read_frozen(path)
+    return FrozenMemory(files, device=device, gate=gate, guidance=guidance, encoder=encoder, policy=policy, audit=audit)
 
 
 class FrozenMemory:
@@ -57,6 +65,8 @@ class FrozenMemory:
         gate: Settings of the gate.
         guidance: Settings of the guidance.
         encoder: Text encoder for the reranker.
+        policy: Rules written by hand, or their file.
+        audit: Where the gate records its decisions, or the file for it.
     """
 
     def __init__(
@@ -67,15 +77,19 @@ class FrozenMemory:
         gate: GateSettings | None = None,
         guidance: GuidanceSettings | None = None,
         encoder: Encoder | None = None,
+        policy: Policy | str | Path | None = None,
+        audit: AuditLog | str | Path | None = None,
     ) -> None:
         own = files.manifest
+        settings = gate or GateSettings(**own.get("gate_settings", {}))
+        log = AuditLog(audit) if isinstance(audit, str | Path) else audit
         values = {
             "_files": files,
             "_device": device,
             "_encoder": encoder,
             "_parser": LiveParser(),
             "_guidance": guidance or GuidanceSettings(**own.get("guidance_settings", {})),
-            "judge": Gate(ToolIndex(files.graph), gate or GateSettings(**own.get("gate_settings", {}))),
+            "judge": Gate(ToolIndex(files.graph), settings, policy=_policy(files, policy), audit=log),
         }
         self.__dict__.update(values)
 
@@ -139,6 +153,7 @@ class FrozenMemory:
         *,
         revisions: int = 0,
         provenance: bool = False,
+        mode: Mode | None = None,
     ) -> Decision:
         """Judges a call before it is made.
 
@@ -148,10 +163,17 @@ class FrozenMemory:
             messages: The chat before the call; the assistant's message that makes it may be the last one.
             tools: The tools the agent may call.
             revisions: How often this step has been revised already; bounds the revising.
-            provenance: Name in each finding the runs it comes from.
+            provenance: Name in each finding and guard the runs it comes from.
+            mode: ``enforce``, ``advise`` or ``off``, in place of the settings' mode.
         """
         live, specs = self._parser.history(messages), self._parser.tools(tools)
-        return self.judge.decide(live_call(tool_call), live, specs, revisions=revisions, provenance=provenance)
+        return self.judge.decide(
+            live_call(tool_call), live, specs, revisions=revisions, provenance=provenance, mode=mode
+        )
+
+    def reads(self, tool: str, tools: Sequence[Any] | None = None) -> bool:
+        """Whether a tool only reads: the caller's word, then the memory's, then the verb of its name."""
+        return self.judge.effect(tool, self._parser.tools(tools)) is Effect.READ
 
     def settle(
         self,
@@ -159,6 +181,8 @@ class FrozenMemory:
         messages: Sequence[Any],
         revise: Callable[[ToolCall, Decision], Any],
         tools: Sequence[Any] | None = None,
+        *,
+        mode: Mode | None = None,
     ) -> Decision:
         """Judges a call and each revision of it until one is allowed, blocked or handed over; bounded.
 
@@ -167,6 +191,7 @@ class FrozenMemory:
             messages: The chat before the call.
             revise: Makes the next proposal from the last one and its decision; None gives up.
             tools: The tools the agent may call.
+            mode: ``enforce``, ``advise`` or ``off``, in place of the settings' mode.
         """
         live, specs = self._parser.history(messages), self._parser.tools(tools)
 
@@ -174,7 +199,7 @@ class FrozenMemory:
             answer = revise(call, decision)
             return None if answer is None else live_call(answer)
 
-        return self.judge.settle(live_call(tool_call), live, proposed, specs)
+        return self.judge.settle(live_call(tool_call), live, proposed, specs, mode=mode)
 
     def retrieve(
         self, messages: Sequence[Any], tools: Sequence[Any] | None = None, *, k: int = 10
@@ -247,3 +272,14 @@ class FrozenMemory:
     @cached_property
     def _guide(self) -> Guide:
         return Guide(self.judge, self.bm25, self.ranker, self._guidance)
+
+
+def _policy(files: FrozenFiles, policy: Policy | str | Path | None) -> Policy:
+    """The caller's policy, or the memory's own; says on standard error which rules wait for a person."""
+    if policy is None:
+        policy = parse_policy(files.manifest.get("policy", []), f"the policy of {files.path}")
+    elif not isinstance(policy, Policy):
+        policy = load_policy(policy)
+    if policy.warning():
+        warnings.warn(policy.warning(), stacklevel=4)
+    return policy

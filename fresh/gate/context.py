@@ -59,10 +59,7 @@ class Context:
 
     def effect_of(self, tool: str) -> Effect:
         """As `effect`, of any tool."""
-        spec = (self.specs or {}).get(tool)
-        if spec is not None and spec.effect is not None:
-            return spec.effect
-        return self.index.effect(tool) or infer_effect(tool)
+        return effect_of(tool, self.index, self.specs)
 
     def parameters_of(self, tool: str) -> Mapping[str, Any] | None:
         """The JSON Schema of a tool's arguments, if the caller gave it."""
@@ -90,3 +87,11 @@ class Context:
             if is_handover(name, description) and self.effect_of(name) is Effect.OTHER:
                 return name
         return None
+
+
+def effect_of(tool: str, index: ToolIndex, specs: Mapping[str, ToolSpec] | None) -> Effect:
+    """What a tool does: the caller's word, then the memory's, then the verb of its name."""
+    spec = (specs or {}).get(tool)
+    if spec is not None and spec.effect is not None:
+        return spec.effect
+    return index.effect(tool) or infer_effect(tool)

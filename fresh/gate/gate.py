@@ -13,7 +13,7 @@ from functools import cached_property
 from fresh.conditions import Confirmed
 from fresh.gate.audit import AuditLog
 from fresh.gate.checks import check_arguments, check_known, check_repeated, check_schema
-from fresh.gate.context import Context
+from fresh.gate.context import Context, effect_of
 from fresh.gate.decision import Decision, Finding, Mode, Verdict
 from fresh.gate.guards import guard_states
 from fresh.gate.lookalike import check_lookalike
@@ -63,6 +63,10 @@ class Gate:
         if tool not in self._rules:
             self._rules[tool] = enforced_rules(self.index.get(tool), self.settings)
         return self._rules[tool]
+
+    def effect(self, tool: str, specs: Mapping[str, ToolSpec] | None = None) -> Effect:
+        """What a tool does: the caller's word, then the memory's, then the verb of its name."""
+        return effect_of(tool, self.index, specs)
 
     def _rules_for(self, call: ToolCall) -> tuple[Rule, ...]:
         """The mined conditions, and where too few uses were mined to have any, those any write has by its form."""
