@@ -6,10 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
-from fresh.retrieval.encoder import HashedEncoder
-from fresh.seer import ExperiencePool, SeerIndex
+from fresh.seer import SeerIndex
 from graph_schema.errors import ConfigError, MemoryFileError
-from graph_schema.trajectory import Feedback, Outcome, Role, Source, ToolCall, Trajectory, Turn
 
 CHAINS = [["find", "read", "cancel"], ["read", "read", "refund"], [], ["cancel", "read", "find"]]
 EMBEDDINGS = np.array([[1, 0], [0.6, 0.8], [0, 1], [-1, 0]], dtype=np.float32)
@@ -143,44 +141,3 @@ def test_wrong_lengths_and_widths_are_refused_and_change_nothing(index: SeerInde
         SeerIndex.build(np.zeros(3), None, [])
     assert len(index) == 4
     assert str(index) == "SeerIndex(runs=4, tools=4, intents=0)"
-
-
-def run(name: str, request: str, tools: list[str], outcome: Outcome = Outcome.SUCCESS) -> Trajectory:
-    calls = tuple(ToolCall(id=f"{name}/0/{i}", tool=t, arguments={}, raw_arguments="{}") for i, t in enumerate(tools))
-    return Trajectory(
-        id=name,
-        source=Source(file="here", record=0),
-        format="messages",
-        task_id=name,
-        request=request,
-        turns=(Turn(role=Role.ASSISTANT, calls=calls),),
-        feedback=Feedback(outcome=outcome),
-    )
-
-
-def test_pool_keeps_successes_once_and_recalls_by_step() -> None:
-    pool = ExperiencePool(HashedEncoder())
-    assert pool.exemplars("cancel my order") == []
-    runs = [
-        run("a", "cancel my order", ["find_user", "get_order", "cancel_order"]),
-        run("b", "cancel my order please", ["find_user", "transfer"], Outcome.FAILURE),
-        run("c", "change the address of my order", ["find_user", "get_order", "change_address"]),
-        run("d", "cancel the order", ["get_order"], Outcome.UNKNOWN),
-    ]
-    assert pool.add([*runs, runs[0]]) == 2
-    assert pool.add(runs) == 0
-    assert len(pool) == 2
-
-    first = pool.exemplars("please cancel this order")
-    assert [e.trajectory.id for e in first] == ["a", "c"]
-    assert first[0].total == pytest.approx(sum(first[0].scores))
-    later = pool.exemplars("please cancel this order", ["find_user", "get_order", "change_address"], k=1)
-    assert [e.trajectory.id for e in later] == ["c"], "the chain so far outweighs the words of the request"
-
-
-def test_pool_grows_while_in_use() -> None:
-    pool = ExperiencePool(HashedEncoder(), weights=(1, 0, 0))
-    pool.add([run("a", "book a flight", ["search"])])
-    pool.exemplars("refund to my card")
-    pool.add([run("b", "refund to the card", ["refund"])], intents=["refund"])
-    assert [e.trajectory.id for e in pool.exemplars("refund to my card")] == ["b", "a"]

@@ -1,40 +1,28 @@
-"""SEER: which recorded run is the best example for the step an agent is about to take.
+"""SEER's three scores as features of a memory's tasks: see `fresh.seer` for the method itself.
 
-Stepwise ExperiencE Recall (Cui et al., "Self-Guided Function Calling in Large Language Models via Stepwise
-Experience Recall", arXiv 2508.15214, EMNLP 2025) keeps a growing pool of successful runs and ranks them anew at
-every step by the plain sum of three scores, each from 0 to 1. What they are here, for a history H with the tools U it
-has called, and a stored run with the tools U' it called:
+Here they tell a trained ranker how close a stored task is, and differ from the method in what helps it there. For a
+history H with the tools U it has called, and a stored run with the tools U' it called:
 
-- **s1, trajectory similarity.** Cosine of two text embeddings, negative ones counted as 0. The paper embeds either
-  the request or the steps so far; both sides here embed whatever text the caller chose, usually the request.
-- **s2, toolchain coverage.** ``|U & U'| / |U|``, as sets. Before the first call the paper has nothing to divide and
-  gives 0 to every run. Here it is then the share of the stored run's tools that the agent has been offered, so that
-  runs it could not repeat fall behind; without a list of offered tools it is 0 as in the paper.
-- **s3, intent match.** 1 if both requests were put into the same class of intent, else 0. The paper lets a language
-  model choose among predefined classes. Where the caller knows intents, that is what is compared. Where it does not,
-  the order of the calls stands in for the intent: the longest common subsequence of both chains of calls, as a share
-  of the history's chain, so that a run that took the same steps in the same order gets 1. An empty chain gets 0.
-
-:class:`SeerIndex` scores all stored runs at once; :class:`ExperiencePool` is the method on its own.
+- **s1, similarity.** Cosine of the text embeddings of what was asked, negative ones counted as 0. The method's own is
+  (1 + cos) / 2, the same order on another scale; rankers were trained on this one.
+- **s2, coverage.** ``|U & U'| / |U|``, as sets. Before the first call it is the share of the stored run's tools that
+  the agent has been offered, so that runs it could not repeat fall behind; 0 without a list of offered tools.
+- **s3, intent.** 1 if both requests were put into the same class of intent, else 0, where the caller knows intents.
+  Where it does not, the order of the calls stands in: the longest common subsequence of both chains of calls, as a
+  share of the history's chain, so that a run that took the same steps in the same order gets 1. An empty chain gets 0.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fresh.chains import UNKNOWN, DistinctChains, Ragged
 from graph_schema.errors import ConfigError, MemoryFileError
-from graph_schema.trajectory import Outcome, Trajectory
-
-if TYPE_CHECKING:
-    from fresh.retrieval.encoder import Encoder
 
 
 class SeerIndex:
@@ -168,7 +156,7 @@ class SeerIndex:
         weights: tuple[float, float, float] = (1.0, 1.0, 1.0),
         k: int | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Orders the stored runs by the weighted sum of the three scores; the paper's weights are all 1.
+        """Orders the stored runs by the weighted sum of the three scores.
 
         Args:
             query_embedding: See :meth:`scores`, as for the next three.
@@ -260,91 +248,6 @@ class SeerIndex:
             and intents.shape == (len(self),)
             and bool(((intents >= UNKNOWN) & (intents < len(self._intents))).all())
         )
-
-
-@dataclass(frozen=True)
-class Exemplar:
-    """A stored run that the next step may be modelled on.
-
-    Attributes:
-        trajectory: The run.
-        scores: s1, s2 and s3.
-        total: Their weighted sum.
-    """
-
-    trajectory: Trajectory
-    scores: tuple[float, float, float]
-    total: float
-
-
-class ExperiencePool:
-    """SEER on its own: successful runs go in, the best examples for a step come out.
-
-    Args:
-        encoder: Embeds the requests.
-        weights: Of s1, s2 and s3; the paper's are all 1.
-    """
-
-    def __init__(self, encoder: Encoder, weights: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> None:
-        self._encoder = encoder
-        self._weights = weights
-        self._runs: list[Trajectory] = []
-        self._ids: set[str] = set()
-        self._index = SeerIndex.build(np.zeros((0, encoder.dim)), [], [])
-
-    def __len__(self) -> int:
-        return len(self._runs)
-
-    def add(self, runs: Sequence[Trajectory], intents: Sequence[str | None] | None = None) -> int:
-        """Adds the runs that are known to have succeeded and are not in the pool yet.
-
-        Args:
-            runs: Any runs; failed ones, and those of unknown outcome, are left out.
-            intents: Class of each run's request, where known.
-
-        Returns:
-            How many were added.
-        """
-        classes = [None] * len(runs) if intents is None else intents
-        new: dict[str, tuple[Trajectory, str | None]] = {}
-        for run, intent in zip(runs, classes, strict=True):
-            if run.feedback.outcome is Outcome.SUCCESS and run.id not in self._ids:
-                new.setdefault(run.id, (run, intent))
-        if not new:
-            return 0
-        added = [run for run, _ in new.values()]
-        self._index.add(
-            self._encoder.encode([run.request for run in added]),
-            None,
-            [[call.tool for _, call in run.calls()] for run in added],
-            [intent for _, intent in new.values()],
-        )
-        self._runs += added
-        self._ids |= new.keys()
-        return len(added)
-
-    def exemplars(
-        self,
-        request: str,
-        used_tools: Sequence[str] = (),
-        available_tools: Sequence[str] | None = None,
-        intent: str | None = None,
-        k: int = 4,
-    ) -> list[Exemplar]:
-        """The best runs for the next step, best first.
-
-        Args:
-            request: What the user asked.
-            used_tools: Tools called so far, in order.
-            available_tools: Tools on offer.
-            intent: Class of the request, if known.
-            k: At most this many.
-        """
-        query = self._encoder.encode_query(request)
-        scores = self._index.scores(query, used_tools, available_tools, intent)
-        total = scores @ np.asarray(self._weights, float)
-        best = np.argsort(-total, kind="stable")[:k]
-        return [Exemplar(self._runs[i], tuple(scores[i].tolist()), float(total[i])) for i in best]
 
 
 def _codes(known: dict[str, int], names: Sequence[str]) -> list[int]:
