@@ -6,6 +6,7 @@
 >>> decision = memory.gate(tool_call, messages, tools=tools)
 """
 
+from inference.guarded import GuardedStep, corrected, guarded_step, offered
 from inference.memory import FrozenMemory, load
 
-__all__ = ["FrozenMemory", "load"]
+__all__ = ["FrozenMemory", "GuardedStep", "corrected", "guarded_step", "load", "offered"]
