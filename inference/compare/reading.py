@@ -10,6 +10,7 @@ No memory is asked what it meant. All are read by the same conventions, which fi
   recommended.
 - A clause that says that a tool fails, failed, was rejected or returned an error warns of that tool, with the message
   it quotes; other tools in the clause, and a remedy that begins with *then*, are neither warned of nor recommended.
+  That a run, a task or an attempt failed says nothing of a tool.
 - In *before X: call Y*, and in *call Y before X*, Y is recommended and X is not; the statement is a warning of X about
   the condition it names.
 - Any other tool named is recommended, unless it is negated (*without X*, *instead of X*, *no need to call X*) or is
@@ -70,6 +71,11 @@ _FAILS = re.compile(
 _NOT_FAILING = re.compile(
     r"\b(?:avoid|prevent|without|no|not|never|cannot|can't|n't|than)(?:\s+\w+){0,2}\s+$", re.IGNORECASE
 )
+_OF_A_RUN = re.compile(
+    r"\b(?:run|task|attempt|episode|trajectory|trial|case|conversation)s?\s+(?:(?:that|which|has|have|had)\s+)*$",
+    re.IGNORECASE,
+)
+_RUN_AFTER = re.compile(r"^\s+(?:run|task|attempt|episode|trajectory|trial|case|conversation)", re.IGNORECASE)
 _NAMES_FAILURE = re.compile(r"(?:\bwith|\bbecause|\bwhen|\bif|:|->|→|=>|\bas)\s*\S", re.IGNORECASE)
 _TURN = re.compile(
     r"\b(?:before|until|unless|without|instead)\b|(?:,\s*(?:but\s+)?|\bbut\s+)(?:use|call|prefer|try|do)\b",
@@ -413,7 +419,8 @@ def _bare(line: str) -> str:
 def _fails(text: str) -> int | None:
     """Where a text says that something fails; None where it does not."""
     for match in _FAILS.finditer(text):
-        if not _NOT_FAILING.search(text[: match.start()]):
+        before, after = text[: match.start()], text[match.end() :]
+        if not (_NOT_FAILING.search(before) or _OF_A_RUN.search(before) or _RUN_AFTER.match(after)):
             return match.start()
     return None
 

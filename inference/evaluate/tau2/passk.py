@@ -7,8 +7,9 @@ with c successes without bias as ``C(c, k) / C(n, k)`` and averaged over tasks.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from graph_schema.errors import ConfigError
 
@@ -120,3 +121,45 @@ def interval(values: Sequence[float], *, resamples: int, seed: int) -> Estimate:
         rng=np.random.default_rng(seed),
     ).confidence_interval
     return Estimate(mean, float(found.low), float(found.high))
+
+
+def feasible_counts(pass_hat: Sequence[float], tasks: int, *, digits: int = 3) -> list[tuple[int, ...]]:
+    """From pass^1 to pass^n over tasks run n times each: how many tasks can have been won n, ..., 2, 1 times.
+
+    pass^k times the number of tasks is the sum over c of the tasks won c times, each counted C(c, k) / C(n, k): pass^n
+    fixes, up to rounding, the tasks won n times; with these, the next value fixes those won n - 1 times, and so on. The
+    sums are exact, and a value that lies just between two printed ones may have been rounded either way.
+
+    Args:
+        pass_hat: pass^1 to pass^n, as printed.
+        tasks: Number of tasks.
+        digits: Decimal places they were rounded to.
+
+    Returns:
+        Every ``(won n times, ..., won once)`` that gives all the values; none where no counts do.
+
+    Raises:
+        ConfigError: There are no values, one is not a share, or there are no tasks.
+    """
+    if tasks < 1:
+        raise ConfigError(f"{tasks} tasks: a share needs at least one")
+    if not pass_hat or not all(0 <= value <= 1 for value in pass_hat):
+        raise ConfigError(f"pass^1 to pass^n are shares between 0 and 1, not {list(pass_hat)}")
+    half = Fraction(1, 2 * 10**digits)
+    printed = [Fraction(f"{value:.{digits}f}") for value in pass_hat]
+    return list(_counts([(value - half, value + half) for value in printed], tasks, ()))
+
+
+def _counts(
+    ranges: Sequence[tuple[Fraction, Fraction]], tasks: int, known: tuple[int, ...]
+) -> Iterator[tuple[int, ...]]:
+    """The counts that begin with those known, from the most wins down."""
+    runs = len(ranges)
+    wins = runs - len(known)
+    if wins == 0:
+        yield known
+        return
+    so_far = sum(count * Fraction(math.comb(runs - i, wins), math.comb(runs, wins)) for i, count in enumerate(known))
+    low, high = ((end * tasks - so_far) * math.comb(runs, wins) for end in ranges[wins - 1])
+    for count in range(max(0, math.ceil(low)), min(tasks - sum(known), math.floor(high)) + 1):
+        yield from _counts(ranges, tasks, (*known, count))
