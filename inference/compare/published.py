@@ -13,7 +13,7 @@ from inference.evaluate.tau2.passk import feasible_counts
 if TYPE_CHECKING:
     from rich.console import Console
 
-FOLDER = Path(__file__).parent / "published"
+FOLDER = Path(__file__).parent / "printed"
 MARK = "published, not measured"
 
 _TITLES = {
