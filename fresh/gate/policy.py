@@ -59,6 +59,11 @@ class PolicyRule(BaseModel):
     quote: str = ""
     """For a drafted rule, the words of the document it comes from."""
 
+    def plain(self) -> dict[str, Any]:
+        """The rule as plain values, fields at their default left out."""
+        values = self.model_dump(mode="json", exclude_defaults=True)
+        return values | {"condition": self.condition.model_dump(mode="json")}
+
     def covers(self, tool: str, effect: Effect) -> bool:
         """Whether it speaks of a tool."""
         if not _GLOB & set(self.tool):
@@ -116,7 +121,7 @@ class Policy:
 
     def plain(self) -> list[dict[str, Any]]:
         """The rules as plain values, for a file or a manifest."""
-        return [rule.model_dump(mode="json", exclude_defaults=True) for rule in self.rules]
+        return [rule.plain() for rule in self.rules]
 
 
 def load_policy(path: Path | str) -> Policy:
