@@ -112,6 +112,14 @@ def _print(report: CompareReport, console: Console) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
+def print_memories(builders: Mapping[str, object], groups: Mapping[str, Sequence[str]], console: Console) -> None:
+    """Lists the names that ``--memories`` understands."""
+    for name in builders:
+        console.print(name, markup=False, highlight=False)
+    for name, members in groups.items():
+        console.print(f"{name}: {', '.join(members)}", markup=False, highlight=False, soft_wrap=True)
+
+
 def chosen(
     names: Iterable[str], builders: Mapping[str, object], groups: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:

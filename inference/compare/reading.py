@@ -61,7 +61,7 @@ _WARNS = re.compile(
 )
 _FORGET = re.compile(r"(?:do\s+not|don['’]t|never)\s+(?:skip|forget|omit|miss)\b(?:\s+to\b)?", re.IGNORECASE)
 """*Never skip X* asks for X."""
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\"])")
+_SENTENCE = re.compile(r"(?<![eE]\.g\.)(?<!i\.e\.)(?<=[.!?])\s+(?=\S)")
 _FAILS = re.compile(
     r"\b(?:fail(?:s|ed|ing)?|(?:was|were|is|are|be|got|gets)\s+(?:rejected|refused)"
     r"|(?:gave|gives|give|got|gets|get|returned|returns|return|raised|raises|raise|hit|hits|with)\s+(?:an?\s+|the\s+)?"
@@ -236,7 +236,7 @@ class Reader:
                 continue
             own = _Found()
             self._read_line(statement, own)
-            if not own.warnings and (_WARNS.match(_bare(statement)) or _fails(statement)):
+            if not own.warnings and (_WARNS.match(_bare(statement)) or _fails(statement) is not None):
                 own.warnings[self._warning(tool, statement, statement)] = None
             found.warnings.update(own.warnings)
         return found.reading()
@@ -296,7 +296,7 @@ class Reader:
             if _DONE.match(statement):
                 return None
             label = _LABEL.match(statement)
-            if label is None or self._mentions(label.group()) or _fails(label.group()):
+            if label is None or self._mentions(label.group()) or _fails(label.group()) is not None:
                 return statement
             statement = statement[label.end() :]
         return statement
