@@ -314,7 +314,7 @@ def eval_retrieval(
 
 @evaluate.command("gate")
 def eval_gate(
-    paths: Annotated[list[Path], typer.Argument(help="Files or folders of recorded runs with gold actions.")],
+    paths: Annotated[list[Path], typer.Argument(help="Files or folders of recorded runs.")],
     memory: Annotated[
         Path | None,
         typer.Option("--memory", help="Judge by this memory; by default memories are mined from the other tasks."),
@@ -325,31 +325,56 @@ def eval_gate(
         list[str] | None,
         typer.Option("--subject", help="Argument that names whose request it is; tasks of one subject stay together."),
     ] = None,
+    attacked: Annotated[
+        int, typer.Option("--attacked", min=0, help="Runs under injection attack to judge, at most, of each agent.")
+    ] = 0,
+    max_false_block: Annotated[
+        float, typer.Option("--max-false-block", min=0, max=1, help="Share of right writes that may be held.")
+    ] = 0.01,
+    by_format: Annotated[bool, typer.Option("--by-format", help="Report the domains of a format together.")] = False,
     folds: Annotated[int, typer.Option("--folds", min=2, help="Parts of the cross-validation.")] = 5,
     seed: Annotated[int, typer.Option("--seed", help="Of the split and the resampling.")] = 0,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw recall against false blocks into this picture.")
+    ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Recorded runs: of the writes that are not gold, how many the gate holds; of those that are, how many pass."""
+    """Recorded runs: which wrong writes the gate holds, by kind and by guard, and which right ones it lets pass."""
     from fresh.cli_files import write_json
-    from fresh.traces import load as load_runs
     from fresh.traces import load_effects, load_tools_file
-    from inference.evaluate.gate import cross_validate, evaluate_gate, gate_table
+    from fresh.versions import versions
+    from inference.evaluate.gate import cross_validate, data_set, draw_curves, evaluate_gate, format_of, read_runs
     from inference.memory import load
 
     said = {spec.name: spec.effect for spec in load_tools_file(tools) if spec.effect} if tools else {}
     said |= load_effects(effects) if effects else {}
-    runs, _ = load_runs(paths)
-    name = ", ".join(sorted({run.domain for run in runs if run.domain})) or "runs"
+    runs = read_runs(paths, attacked=attacked, seed=seed)
+    data = format_of if by_format else data_set
     if memory is not None:
-        report = evaluate_gate(load(memory), runs, name=name, seed=seed)
+        found = evaluate_gate(load(memory), runs, max_false_block=max_false_block, seed=seed, data=data)
     else:
-        report = cross_validate(runs, count=folds, seed=seed, name=name, effects=said, subject_arguments=subject or ())
-    _console().print(gate_table([report]))
+        found = cross_validate(
+            runs,
+            count=folds,
+            max_false_block=max_false_block,
+            seed=seed,
+            effects=said,
+            subject_arguments=subject or (),
+            data=data,
+        )
+    for table in found.tables():
+        _console().print(table)
+    if plot is not None:
+        draw_curves(found.curves, plot)
     if json_file is not None:
-        settings = {"memory": memory and str(memory), "folds": None if memory else folds, "seed": seed}
-        from fresh.versions import versions
-
-        write_json(json_file, {"gate": [report.plain()], "settings": settings, "versions": versions()})
+        settings = {
+            "memory": memory and str(memory),
+            "folds": None if memory else folds,
+            "seed": seed,
+            "attacked": attacked,
+            "max_false_block": max_false_block,
+        }
+        write_json(json_file, found.plain() | {"settings": settings, "versions": versions()})
 
 
 @evaluate.command("tau2")
