@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fresh import cli_policy
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -28,6 +30,7 @@ app = typer.Typer(
 )
 evaluate = typer.Typer(help="Measure a memory on tasks that were not mined.", no_args_is_help=True)
 app.add_typer(evaluate, name="eval")
+app.add_typer(cli_policy.app, name="policy")
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 """What a write that fails halfway says without naming its file."""
@@ -41,6 +44,9 @@ Messages = Annotated[
 ]
 Tools = Annotated[
     Path | None, typer.Option("--tools", help="JSON file of OpenAI function schemas or MCP tools.", show_default=False)
+]
+Policy = Annotated[
+    Path | None, typer.Option("--policy", help="Rules written by hand: a YAML file.", show_default=False)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the results to this file.", show_default=False)]
@@ -150,6 +156,7 @@ def inspect(
         str | None, typer.Option("--tool", help="Everything known about one tool.", show_default=False)
     ] = None,
     runs: Annotated[bool, typer.Option("--runs", help="List the runs behind it, all of them.")] = False,
+    policy: Policy = None,
     as_json: AsJson = False,
 ) -> None:
     """Print what a memory holds."""
@@ -158,11 +165,12 @@ def inspect(
     from graph_schema.graph import ExperienceGraph
 
     graph = ExperienceGraph.load(memory)
+    rules = cli_policy.read(policy)
     if tool is not None:
-        values = view.tool_report(graph, tool)
+        values = view.tool_report(graph, tool, rules)
         print_json(values) if as_json else view.print_tool(values, _console(), all_runs=runs)
         return
-    values = view.summary(graph)
+    values = view.summary(graph, rules)
     listed = view.run_list(graph) if runs else []
     if as_json:
         print_json(values | ({"run_list": listed} if runs else {}))
@@ -226,6 +234,16 @@ def gate(
     call: Annotated[Path, typer.Argument(help="The proposed tool call: a JSON file.", show_default=False)],
     tools: Tools = None,
     provenance: Annotated[bool, typer.Option("--provenance", help="Name the runs behind each finding.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print every guard, its evidence in the messages and its runs.")
+    ] = False,
+    policy: Policy = None,
+    mode: Annotated[
+        str | None, typer.Option("--mode", help="enforce, advise or off; the memory's own by default.")
+    ] = None,
+    audit: Annotated[
+        Path | None, typer.Option("--audit", help="Append the decision to this JSON-lines file.", show_default=False)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Decide on a proposed tool call: Allow, Revise, Block or Transfer."""
@@ -235,9 +253,13 @@ def gate(
     proposed = read_json(call, "tool call")
     from inference.memory import load
 
-    decision = load(memory).gate(proposed, history, tools=listed, provenance=provenance)
+    judge = load(memory, policy=cli_policy.read(policy), audit=audit)
+    decision = judge.gate(proposed, history, tools=listed, provenance=provenance or explain, mode=cli_policy.mode(mode))
     if as_json:
         print_json(decision.model_dump(mode="json"))
+        return
+    if explain:
+        print("\n".join(decision.explain()))
         return
     print(f"{decision.verdict}: {decision.reason or 'nothing speaks against it'}")
     for number, step in enumerate(decision.todo, 1):

@@ -6,6 +6,7 @@ import difflib
 import math
 from collections import Counter
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from fresh.mine_report import frequent_errors, simple_table
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from fresh.gate.policy import Policy
+
 _SHOWN_RUNS = 3
 _SHOWN_SOURCES = 3
 
@@ -24,8 +27,8 @@ _SHOWN_SOURCES = 3
 # -- values ------------------------------------------------------------------------------------------------------
 
 
-def summary(graph: ExperienceGraph) -> dict[str, Any]:
-    """The whole memory: counts, tools, frequent errors and how it was mined."""
+def summary(graph: ExperienceGraph, policy: Policy | None = None) -> dict[str, Any]:
+    """The whole memory: counts, tools, frequent errors and how it was mined; and the rules of a policy, if given."""
     return {
         "nodes": {str(t): len(graph.indices(t)) for t in NODE_TYPES},
         "edges": {str(e.relation): graph.counts()[e.relation] for e in EDGE_TYPES},
@@ -36,6 +39,7 @@ def summary(graph: ExperienceGraph) -> dict[str, Any]:
         "errors": frequent_errors(graph),
         "features": {name: list(values.shape) for name, values in sorted(graph.features.items())},
         "settings": graph.settings,
+        "policy": policy_rows(policy) if policy is not None else [],
     }
 
 
@@ -44,8 +48,8 @@ def run_list(graph: ExperienceGraph) -> list[dict[str, Any]]:
     return [_run_row(graph.run(index)) for index in range(graph.tables.runs.num_rows)]
 
 
-def tool_report(graph: ExperienceGraph, name: str) -> dict[str, Any]:
-    """Everything known about one tool, with the runs behind each statement.
+def tool_report(graph: ExperienceGraph, name: str, policy: Policy | None = None) -> dict[str, Any]:
+    """Everything known about one tool, with the runs behind each statement; and a policy's rules on it, if given.
 
     Raises:
         ConfigError: The memory does not know the tool; the message names the nearest ones it knows.
@@ -64,8 +68,27 @@ def tool_report(graph: ExperienceGraph, name: str) -> dict[str, Any]:
             | _runs(graph, node)
             for node in _ranked(graph, name, NodeType.OBSERVATION)
         ],
+        "policy": policy_rows(policy, name) if policy is not None else [],
         **_runs(graph, graph.node(index)),
     }
+
+
+def policy_rows(policy: Policy, tool: str | None = None) -> list[dict[str, Any]]:
+    """The rules of a policy, those on one tool if asked."""
+    return [
+        {
+            "rule": policy.place(number),
+            "tool": rule.tool,
+            "severity": rule.severity,
+            "reviewed": rule.reviewed,
+            "text": rule.text,
+            "condition": rule.condition.model_dump(mode="json"),
+            "condition_text": rule.condition.text(rule.tool),
+            "quote": rule.quote,
+        }
+        for number, rule in enumerate(policy.rules)
+        if tool is None or fnmatchcase(tool, rule.tool)
+    ]
 
 
 def _unknown_tool(graph: ExperienceGraph, name: str) -> str:
@@ -161,6 +184,8 @@ def print_summary(values: dict[str, Any], console: Console) -> None:
     console.print(_tools_table(values["tools"]))
     if values["errors"]:
         console.print(_errors_table(values["errors"]))
+    if values["policy"]:
+        console.print(policy_table(values["policy"]))
     features = ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in values["features"].items())
     console.print(f"features: {features or 'none'}", highlight=False)
 
@@ -198,9 +223,22 @@ def print_tool(values: dict[str, Any], console: Console, *, all_runs: bool = Fal
         _preconditions_table(values["preconditions"], shown),
         _tool_errors_table(values["errors"], shown),
         _repairs_table(values["errors"], shown),
+        policy_table(values["policy"]),
     ):
         if table.row_count:
             console.print(table)
+
+
+def policy_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """The rules of a policy as a table."""
+    from rich.text import Text
+
+    table = simple_table("Policy rules", "rule", "tool", "violated", "counts", "text", "condition", left=6)
+    for row in rows:
+        counts = "yes" if row["reviewed"] else "not reviewed"
+        cells = (row["rule"], row["tool"], row["severity"], counts, row["text"], row["condition_text"])
+        table.add_row(*map(Text, cells))
+    return table
 
 
 def _tools_table(tools: Sequence[dict[str, Any]]) -> Table:

@@ -275,11 +275,11 @@ class FrozenMemory:
 
 
 def _policy(files: FrozenFiles, policy: Policy | str | Path | None) -> Policy:
-    """The caller's policy, or the memory's own; says on standard error which rules wait for a person."""
-    if policy is None:
-        policy = parse_policy(files.manifest.get("policy", []), f"the policy of {files.path}")
-    elif not isinstance(policy, Policy):
-        policy = load_policy(policy)
-    if policy.warning():
-        warnings.warn(policy.warning(), stacklevel=4)
-    return policy
+    """The caller's policy, or the memory's own; warns of rules in a file that wait for a person."""
+    if isinstance(policy, Policy):
+        return policy
+    own = files.manifest.get("policy", [])
+    found = parse_policy(own, f"the policy of {files.path}") if policy is None else load_policy(policy)
+    if found.warning():
+        warnings.warn(found.warning(), stacklevel=4)
+    return found
