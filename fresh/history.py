@@ -13,7 +13,16 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from fresh.traces.structure import parse_observation
-from fresh.values import is_identifier, is_reference, leaves, normalise, same_arguments, same_value
+from fresh.values import (
+    is_data_key,
+    is_identifier,
+    is_reference,
+    leaves,
+    normalise,
+    same_arguments,
+    same_value,
+    scalars,
+)
 from graph_schema.trajectory import CallStatus, Role, ToolCall, Turn
 
 _AFFIRMATIVE = re.compile(
@@ -196,6 +205,25 @@ def _shown_objects(text: str) -> tuple[tuple[str, dict[str, Any], bool], ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=512)
+def _values_by_object(text: str) -> tuple[frozenset[str | None], ...]:
+    """For each object in an observation, its own scalars and those of the objects around it."""
+    found: list[frozenset[str | None]] = []
+    stack: list[tuple[Any, frozenset[str | None]]] = [(parse_observation(text), frozenset())]
+    while stack and len(found) < _MAX_OBJECTS:
+        value, around = stack.pop()
+        if isinstance(value, list):
+            inside = around | {normalise(item) for item in value if not isinstance(item, dict | list)}
+            stack.extend((item, inside) for item in value if isinstance(item, dict | list))
+        elif isinstance(value, dict):
+            own = around | {normalise(item) for item in value.values() if not isinstance(item, dict | list)}
+            found.append(own)
+            for key, item in value.items():
+                if isinstance(item, dict | list):
+                    stack.append((item, own | {normalise(key)} if is_data_key(str(key)) else own))
+    return tuple(found)
+
+
 class History:
     """The view of a run from just before one of its turns.
 
@@ -271,6 +299,33 @@ class History:
                 if turn < self.now and _stands_in(key, text):
                     return Origin("observation", call.tool, "text")
         return Origin("nowhere")
+
+    def shown_together(self, first: Any, second: Any, *, whole_result: bool = False) -> bool:
+        """Whether one successful call showed both values: in one object, with the call's own arguments beside it.
+
+        Args:
+            first: A scalar.
+            second: Another.
+            whole_result: Anywhere in one result is enough.
+        """
+        wanted = {normalise(first), normalise(second)}
+        for turn, call, paths in self.index.shown:
+            if turn >= self.now:
+                break
+            given = {normalise(value) for value in scalars(call.arguments or {})}
+            missing = wanted - given
+            if not missing <= paths.keys():
+                continue
+            if whole_result or len(missing) < 2 or call.observation is None:
+                return True
+            if any(missing <= found for found in _values_by_object(call.observation.text)):
+                return True
+        return False
+
+    def seen_whole(self, value: Any) -> bool:
+        """Whether the object that an identifier names has been shown for its own sake, by whatever call."""
+        found = self.index.objects.get(normalise(value) or "", ())
+        return any(entry.whole and entry.turn < self.now for entry in found)
 
     def object_of(self, value: Any) -> tuple[ToolCall, dict[str, Any]] | None:
         """The newest object that an identifier names, with the call that showed it; a whole one before a mention."""

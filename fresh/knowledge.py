@@ -36,6 +36,8 @@ class Rule:
         held_failed: Failed uses in which it held.
         caught: Failed uses in which it did not hold.
         tasks: Different tasks among the verified uses in which it held: uses of one task say the same thing twice.
+        score: Chance that a use which breaks it is wrong, on tasks it was not mined from.
+        false_block: Share of right uses held back when it and all rules of higher score are enforced, on such tasks.
     """
 
     node: int
@@ -45,6 +47,8 @@ class Rule:
     held_failed: int = 0
     caught: int = 0
     tasks: int = 0
+    score: float = 0.5
+    false_block: float = 0.0
 
     @property
     def necessity(self) -> float:
@@ -105,6 +109,7 @@ class ToolMemory:
             ``tool:path``.
         given: For each argument, the share of verified uses that gave it.
         actions: Its Action nodes, the most often verified first.
+        tasks: Different tasks with verified uses; of the pattern that has the most.
         success: Verified uses.
         failure: Failed uses.
     """
@@ -118,6 +123,7 @@ class ToolMemory:
     sources: dict[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     given: dict[str, float] = field(default_factory=dict)
     actions: tuple[int, ...] = ()
+    tasks: int = 0
     success: int = 0
     failure: int = 0
 
@@ -217,6 +223,7 @@ class ToolIndex:
             sources=sources,
             given=given,
             actions=tuple(a.index for a in sorted(actions, key=lambda a: (-a.success, a.index))),
+            tasks=max((self._tasks(a.index) for a in actions), default=0),
             success=sum(a.success for a in actions),
             failure=sum(a.failure for a in actions),
         )
@@ -243,6 +250,8 @@ class ToolIndex:
                     support,
                     nowhere,
                     tasks=self._tasks(action.index),
+                    score=(support + 1) / (support + nowhere + 2),
+                    false_block=nowhere / (support + nowhere),
                 )
         return list(best.values())
 
@@ -286,6 +295,7 @@ def _rule(node: Node, tasks: int) -> Rule | None:
         condition = parse_condition(node.data["condition"])
     except (KeyError, ValidationError):
         return None
+    total = node.success + node.violated_success
     return Rule(
         node=node.index,
         condition=condition,
@@ -294,6 +304,8 @@ def _rule(node: Node, tasks: int) -> Rule | None:
         held_failed=node.failure,
         caught=node.violated_failure,
         tasks=tasks,
+        score=float(node.data.get("score", (node.success + 1) / (node.success + node.violated_success + 2))),
+        false_block=float(node.data.get("false_block", node.violated_success / max(1, total))),
     )
 
 

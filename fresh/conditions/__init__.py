@@ -10,12 +10,26 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from fresh.conditions.fields import FieldIs
+from fresh.conditions.fields import AtMost, FieldIs, FieldTest, Never
 from fresh.conditions.parts import argument_values, field_of, object_via, references
-from fresh.conditions.steps import CalledBefore, Confirmed, ReadBefore
-from fresh.conditions.values import Grounded, Within
+from fresh.conditions.steps import Asked, CalledBefore, Confirmed, ReadBefore
+from fresh.conditions.values import ComesFrom, Grounded, SameCount, Together, Within
 
-Condition = Annotated[ReadBefore | CalledBefore | Confirmed | Grounded | Within | FieldIs, Field(discriminator="kind")]
+Condition = Annotated[
+    ReadBefore
+    | CalledBefore
+    | Confirmed
+    | Asked
+    | Grounded
+    | ComesFrom
+    | Within
+    | Together
+    | SameCount
+    | FieldIs
+    | AtMost
+    | Never,
+    Field(discriminator="kind"),
+]
 
 _ADAPTER: TypeAdapter[Condition] = TypeAdapter(Condition)
 
@@ -26,12 +40,19 @@ def parse_condition(data: dict[str, Any]) -> Condition:
 
 
 __all__ = [
+    "Asked",
+    "AtMost",
     "CalledBefore",
+    "ComesFrom",
     "Condition",
     "Confirmed",
     "FieldIs",
+    "FieldTest",
     "Grounded",
+    "Never",
     "ReadBefore",
+    "SameCount",
+    "Together",
     "Within",
     "argument_values",
     "field_of",

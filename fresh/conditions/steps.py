@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from fresh.conditions.parts import BaseCondition, references
+from fresh.conditions.words import stems
 from fresh.history import History
 
 
 class ReadBefore(BaseCondition):
     """A successful call of ``tool`` has been made with each identifier that ``argument`` has now.
+
+    Another call that showed the whole object does as well.
 
     Attributes:
         parameter: The parameter of ``tool`` that took the value.
@@ -26,7 +29,10 @@ class ReadBefore(BaseCondition):
         values = references(arguments, self.argument)
         if not values:
             return None
-        return all(history.answered(self.tool, {self.parameter: value}) is not None for value in values)
+        return all(
+            history.answered(self.tool, {self.parameter: value}) is not None or history.seen_whole(value)
+            for value in values
+        )
 
     def text(self, action: str) -> str:
         """One line for a person or a model."""
@@ -60,3 +66,26 @@ class Confirmed(BaseCondition):
     def text(self, action: str) -> str:
         """One line for a person or a model."""
         return f"before {action}: the user has been told what will be done and has said yes"
+
+
+class Asked(BaseCondition):
+    """The user's own words speak of what the call does.
+
+    Attributes:
+        words: Stems, as `fresh.conditions.words.stems` makes them, one of which the users of verified calls said.
+    """
+
+    kind: Literal["asked"] = "asked"
+    words: tuple[str, ...]
+
+    def holds(self, arguments: dict[str, Any], history: History) -> bool | None:
+        """True, False, or None where the user has said nothing."""
+        texts = history.user_texts()
+        if not texts:
+            return None
+        wanted = set(self.words)
+        return any(wanted & stems(text) for text in texts)
+
+    def text(self, action: str) -> str:
+        """One line for a person or a model."""
+        return f"before {action}: the user has asked for it, in words such as {', '.join(self.words)}"

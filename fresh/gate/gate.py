@@ -15,11 +15,12 @@ from fresh.gate.audit import AuditLog
 from fresh.gate.checks import check_arguments, check_known, check_repeated, check_schema
 from fresh.gate.context import Context, effect_of
 from fresh.gate.decision import Decision, Finding, Mode, Verdict
+from fresh.gate.enforced import conditions_by_form, enforced_rules
 from fresh.gate.guards import guard_states
 from fresh.gate.lookalike import check_lookalike
 from fresh.gate.policy import Policy, check_policy, policy_states
 from fresh.gate.progress import check_budget, check_loop, fruitless_refusals, recorded_answer
-from fresh.gate.rules import check_rules, conditions_by_form, enforced_rules
+from fresh.gate.rules import check_rules
 from fresh.gate.settings import GateSettings
 from fresh.gate.steps import allowed_tools, next_steps
 from fresh.knowledge import Rule, ToolIndex
@@ -73,7 +74,7 @@ class Gate:
         known = self.index.get(call.tool)
         if known is None and self.settings.unknown_tool == "allow":
             return ()
-        if known is not None and (known.effect is not Effect.WRITE or known.success >= self.settings.min_support):
+        if known is not None and (known.effect is not Effect.WRITE or known.tasks >= self.settings.min_tasks):
             return self.rules(call.tool)
         return (*self.rules(call.tool), *conditions_by_form(call, self.index, self._asks_first))
 

@@ -16,23 +16,14 @@ class GateSettings(BaseModel):
 
     mode: Mode = "enforce"
     """Whether the gate holds calls back, only says what it would have done, or looks at nothing."""
-    min_support: int = Field(default=4, ge=1)
+    max_false_block: float = Field(default=0.01, ge=0, le=1)
+    """Share of right writes that the enforced conditions together may hold back, as measured while mining on tasks
+    that they were not mined from."""
+    min_support: int = Field(default=2, ge=1)
     """Verified uses in which a condition held, before its violation holds a call back."""
     min_tasks: int = Field(default=3, ge=1)
-    """Different tasks among those uses. This is for requirements by their nature: a read of the object that the call
-    names, a value that was said or seen."""
-    min_tasks_mined: int = Field(default=15, ge=1)
-    """As `min_tasks`, for conditions picked out of many possible ones because they fitted: some fit by chance."""
-    min_necessity: float = Field(default=0.95, ge=0, le=1)
-    """Share of verified uses in which it held, at least."""
-    min_contrast: float = Field(default=0.1, ge=0, le=1)
-    """How much more often it did not hold in failed than in verified uses, at least; for conditions on a field, on a
-    mere earlier call and on the user's yes."""
-    strong_contrast: float = Field(default=0.5, ge=0, le=1)
-    """Contrast from which half of `min_tasks_mined` suffices: few conditions tell failures apart so well by chance."""
-    max_false_holds: float = Field(default=0.05, ge=0, le=1)
-    """Share of a tool's verified uses that all its enforced conditions together may have held back in training. The
-    conditions that catch most are taken first; their shares are added up, which bounds the joint share from above."""
+    """Different tasks with verified uses from which on a memory is trusted to know what a tool needs; with fewer, a
+    write must meet what any write must by its form too."""
     retry_budget: int = Field(default=3, ge=1)
     """Identical failed attempts after which the case goes to a person, if the tools have a handover."""
     max_revisions: int = Field(default=3, ge=0)

@@ -114,8 +114,11 @@ def _repeats_failure(before: list[CreditedCall], call: ToolCall) -> bool:
 
 
 def is_gold(call: ToolCall, gold: GoldAction) -> bool:
-    """Whether a call is the gold action: same tool, and every gold argument given; extra arguments may be null."""
-    if call.tool != gold.tool or call.arguments is None or call.by_user != gold.by_user:
+    """Whether a call is the gold action: same tool, and every gold argument given; extra arguments may be null.
+
+    An agent that makes a call which the solution leaves to the user has been given the user's tools.
+    """
+    if call.tool != gold.tool or call.arguments is None or (call.by_user and not gold.by_user):
         return False
     extra = (value for name, value in call.arguments.items() if name not in gold.arguments)
     if any(value is not None for value in extra):

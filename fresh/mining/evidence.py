@@ -14,8 +14,8 @@ from fresh.expg.experience import ScoreVector
 from fresh.history import History, RunIndex
 from fresh.mining.credit import Credit, CreditedCall, EffectOf, credit_run
 from fresh.mining.patterns import action_pattern, choice_at, error_message, in_words, request_text
-from fresh.mining.preconditions import Use, use_evidence
 from fresh.mining.repairs import Fix, repairs_in_run
+from fresh.mining.use import Use, use_evidence
 from fresh.traces.structure import parse_observation
 from fresh.values import argument_leaves, is_data_key
 from graph_schema.graph import Run

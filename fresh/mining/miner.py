@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fresh.expg.evaluate import RuleEvaluator
+from fresh.mining.calibration import Trust, calibrate
 from fresh.mining.evidence import CallEvidence, RunEvidence, observation_text, run_evidence
 from fresh.mining.patterns import in_words
 from fresh.mining.preconditions import MinedCondition, Thresholds, mine_preconditions
@@ -127,9 +128,10 @@ class _Reducer:
         for fix in _fixes_across_runs(self.runs):
             self._add_fix(*fix)
         reads = frozenset(tool for tool, effect in self.effects.items() if effect is Effect.READ)
-        uses = (use for item in self.runs for use in item.uses)
-        for mined in mine_preconditions(uses, self.settings.thresholds, reads):
-            self._add_precondition(mined)
+        uses = [use for item in self.runs for use in item.uses]
+        mined = mine_preconditions(uses, self.settings.thresholds, reads)
+        for condition, trust in zip(mined, calibrate(uses, mined, self.settings.thresholds, reads), strict=True):
+            self._add_precondition(condition, trust)
         return self.builder.build(
             settings={
                 "mining": asdict(self.settings),
@@ -262,7 +264,7 @@ class _Reducer:
         self.builder.add_edge(error, Relation.FIXED_BY, repair, run)
         self.builder.add_edge(repair, Relation.SUPPORTS, self.action(worked.tool, worked.pattern), run)
 
-    def _add_precondition(self, mined: MinedCondition) -> None:
+    def _add_precondition(self, mined: MinedCondition, trust: Trust) -> None:
         key = f"{mined.tool}|{mined.condition.model_dump_json()}"
         node = self.builder.add_node(
             NodeType.PRECONDITION,
@@ -276,6 +278,8 @@ class _Reducer:
                 "lift": round(mined.lift, 4),
                 "necessity": round(mined.necessity, 4),
                 "caught": round(mined.caught, 4),
+                "score": trust.score,
+                "false_block": trust.false_block,
             },
         )
         actions = [self.action(mined.tool, pattern) for pattern in sorted(mined.patterns)]

@@ -1,14 +1,33 @@
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import pytest
 from hand_made import Refused, effect_of, run, says, step, user
 
-from fresh.conditions import CalledBefore, Confirmed, FieldIs, Grounded, ReadBefore, Within, parse_condition
+from fresh.conditions import (
+    Asked,
+    AtMost,
+    CalledBefore,
+    ComesFrom,
+    Confirmed,
+    FieldIs,
+    FieldTest,
+    Grounded,
+    Never,
+    ReadBefore,
+    SameCount,
+    Together,
+    Within,
+    parse_condition,
+)
 from fresh.history import RunIndex
 from fresh.mining import EffectResolver, Thresholds, credit_run, mine
 from fresh.mining.evidence import run_evidence
 from fresh.mining.patterns import action_pattern
-from fresh.mining.preconditions import MinedCondition, Use, held_in, mine_preconditions, use_evidence
+from fresh.mining.preconditions import MinedCondition, mine_preconditions
+from fresh.mining.use import PARTICULAR, Use, held_in, use_evidence
 from graph_schema import Effect, NodeType, Outcome, Trajectory, Turn
 
 READS = frozenset({"look", "list_all"})
@@ -181,9 +200,30 @@ def all_conditions(use: Use) -> list[object]:
     parameters = {parameter for _, parameter, _ in use.reads} | {"id"}
     found += [ReadBefore(tool=t, parameter=p, argument=a) for t in tools for p in parameters for a in use.arguments]
     found += [Within(argument=a, anchor=b, via=v) for a, b, v in use.within]
-    found += [FieldIs(argument=a, path=p, values=(v,)) for (a, p), v in use.fields.items()]
-    found += [FieldIs(argument=a, path=p, values=("something else",)) for a, p in use.fields]
+    objects = {where: texts for where, texts in use.fields.items() if where[1]}
+    found += [FieldIs(argument=a, path=p, values=tuple(set(v) - {PARTICULAR, ""})) for (a, p), v in objects.items()]
+    found += [FieldIs(argument=a, path=p, values=("something else",)) for a, p in objects]
+    found += [Together(argument=a, other=b, whole_result=w) for a, b, w in use.together]
+    found += [SameCount(argument=a, other=b, path=p) for a, b, p in use.counts]
+    found += [AtMost(argument=a, anchor=b, path=p) for a, b, p in use.at_most]
+    found += [ComesFrom(argument=a, places=("request",)) for a in use.places]
+    found += [ComesFrom(argument=a, places=tuple(p)) for a, places in use.places.items() for p in places]
+    found += [Asked(words=(word,)) for word in [*sorted(use.words)[:3], "never said"]]
+    found += [Never(tests=(test,)) for test in field_tests(use)]
+    found += [Never(tests=pair) for pair in itertools.pairwise(list(field_tests(use)))]
     return found
+
+
+def field_tests(use: Use) -> Iterator[FieldTest]:
+    """Every operator on every field, and on one that is nowhere."""
+    for (argument, path), texts in [*use.fields.items(), *(((a, "no.such"), ("x",)) for a in use.shown)]:
+        values = tuple(sorted(set(texts) - {PARTICULAR, ""})) or ("x",)
+        yield FieldTest(argument=argument, path=path, op="is", values=values[:1])
+        yield FieldTest(argument=argument, path=path, op="is_not", values=values[:1])
+        yield FieldTest(argument=argument, path=path, op="at_least", number=100)
+        yield FieldTest(argument=argument, path=path, op="at_most", number=1)
+        yield FieldTest(argument=argument, path=path, op="present")
+        yield FieldTest(argument=argument, path=path, op="missing")
 
 
 def disagreements(trajectory: Trajectory, effects: EffectResolver) -> tuple[int, list[str]]:
