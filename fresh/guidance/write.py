@@ -72,6 +72,8 @@ def check_line(tool: str, condition: Condition, now: str = "") -> str:
             what = f"{condition.path} of the object that {_plain(condition.argument)} names must be " + " or ".join(
                 condition.values
             )
+        case _:
+            return condition.text(tool) + (f"; {now}" if now else "")
     return f"before {tool}: {what}" + (f"; {now}" if now else "")
 
 
