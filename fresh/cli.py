@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fresh import cli_policy
-
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -30,7 +28,6 @@ app = typer.Typer(
 )
 evaluate = typer.Typer(help="Measure a memory on tasks that were not mined.", no_args_is_help=True)
 app.add_typer(evaluate, name="eval")
-app.add_typer(cli_policy.app, name="policy")
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 """What a write that fails halfway says without naming its file."""
@@ -44,9 +41,6 @@ Messages = Annotated[
 ]
 Tools = Annotated[
     Path | None, typer.Option("--tools", help="JSON file of OpenAI function schemas or MCP tools.", show_default=False)
-]
-Policy = Annotated[
-    Path | None, typer.Option("--policy", help="Rules written by hand: a YAML file.", show_default=False)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the results to this file.", show_default=False)]
@@ -156,7 +150,6 @@ def inspect(
         str | None, typer.Option("--tool", help="Everything known about one tool.", show_default=False)
     ] = None,
     runs: Annotated[bool, typer.Option("--runs", help="List the runs behind it, all of them.")] = False,
-    policy: Policy = None,
     as_json: AsJson = False,
 ) -> None:
     """Print what a memory holds."""
@@ -165,12 +158,11 @@ def inspect(
     from graph_schema.graph import ExperienceGraph
 
     graph = ExperienceGraph.load(memory)
-    rules = cli_policy.read(policy)
     if tool is not None:
-        values = view.tool_report(graph, tool, rules)
+        values = view.tool_report(graph, tool)
         print_json(values) if as_json else view.print_tool(values, _console(), all_runs=runs)
         return
-    values = view.summary(graph, rules)
+    values = view.summary(graph)
     listed = view.run_list(graph) if runs else []
     if as_json:
         print_json(values | ({"run_list": listed} if runs else {}))
@@ -234,16 +226,6 @@ def gate(
     call: Annotated[Path, typer.Argument(help="The proposed tool call: a JSON file.", show_default=False)],
     tools: Tools = None,
     provenance: Annotated[bool, typer.Option("--provenance", help="Name the runs behind each finding.")] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Print every guard, its evidence in the messages and its runs.")
-    ] = False,
-    policy: Policy = None,
-    mode: Annotated[
-        str | None, typer.Option("--mode", help="enforce, advise or off; the memory's own by default.")
-    ] = None,
-    audit: Annotated[
-        Path | None, typer.Option("--audit", help="Append the decision to this JSON-lines file.", show_default=False)
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Decide on a proposed tool call: Allow, Revise, Block or Transfer."""
@@ -253,13 +235,9 @@ def gate(
     proposed = read_json(call, "tool call")
     from inference.memory import load
 
-    judge = load(memory, policy=cli_policy.read(policy), audit=audit)
-    decision = judge.gate(proposed, history, tools=listed, provenance=provenance or explain, mode=cli_policy.mode(mode))
+    decision = load(memory).gate(proposed, history, tools=listed, provenance=provenance)
     if as_json:
         print_json(decision.model_dump(mode="json"))
-        return
-    if explain:
-        print("\n".join(decision.explain()))
         return
     print(f"{decision.verdict}: {decision.reason or 'nothing speaks against it'}")
     for number, step in enumerate(decision.todo, 1):
@@ -368,21 +346,21 @@ def eval_gate(
     from inference.evaluate.gate import cross_validate, data_set, draw_curves, evaluate_gate, format_of, read_runs
     from inference.memory import load
 
-    said = {spec.name: spec.effect for spec in load_tools_file(tools) if spec.effect} if tools else {}
-    said |= load_effects(effects) if effects else {}
+    listed = {spec.name: spec for spec in load_tools_file(tools)} if tools else None
     runs = read_runs(paths, attacked=attacked, seed=seed)
     data = format_of if by_format else data_set
     if memory is not None:
-        found = evaluate_gate(load(memory), runs, max_false_block=max_false_block, seed=seed, data=data)
+        found = evaluate_gate(load(memory), runs, max_false_block=max_false_block, seed=seed, data=data, tools=listed)
     else:
         found = cross_validate(
             runs,
             count=folds,
             max_false_block=max_false_block,
             seed=seed,
-            effects=said,
+            effects=load_effects(effects) if effects else None,
             subject_arguments=subject or (),
             data=data,
+            tools=listed,
         )
     for table in found.tables():
         _console().print(table)

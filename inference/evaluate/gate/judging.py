@@ -6,7 +6,7 @@ memory was not mined from: `cross_judge` sees to that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,6 +90,7 @@ def judge_runs(
     solutions: Solutions | None = None,
     fold: int = 0,
     data: Callable[[Trajectory], str] = data_set,
+    tools: Mapping[str, ToolSpec] | None = None,
 ) -> list[Judged]:
     """Judges every write of the runs that can be labelled; the others are passed over.
 
@@ -100,6 +101,7 @@ def judge_runs(
         solutions: What is right; by default worked out from the runs themselves.
         fold: Part of the tasks these runs are in.
         data: Name of the data set of a run.
+        tools: Tools by name, for runs that list none.
     """
     runs = list(trajectories)
     solutions = solutions or Solutions(runs)
@@ -107,15 +109,31 @@ def judge_runs(
     for trajectory in runs:
         if solutions.knows(trajectory):
             group = tasks(trajectory) if tasks else trajectory.task_key
-            judged += _judge_run(gate, trajectory, solutions, group, data(trajectory), fold)
+            place = _Place(group, data(trajectory), fold)
+            judged += _judge_run(gate, trajectory, solutions, place, tools_of(trajectory, tools))
     return judged
 
 
+def tools_of(trajectory: Trajectory, others: Mapping[str, ToolSpec] | None = None) -> Mapping[str, ToolSpec] | None:
+    """The tools that a run lists, by name, else those given; None where there are none."""
+    return {spec.name: spec for spec in trajectory.tools} if trajectory.tools else others or None
+
+
+@dataclass(frozen=True)
+class _Place:
+    task: str
+    data: str
+    fold: int
+
+
 def _judge_run(
-    gate: Gate, trajectory: Trajectory, solutions: Solutions, group: str, data: str, fold: int
+    gate: Gate,
+    trajectory: Trajectory,
+    solutions: Solutions,
+    place: _Place,
+    specs: Mapping[str, ToolSpec] | None,
 ) -> list[Judged]:
     index = RunIndex(trajectory.turns)
-    specs = {spec.name: spec for spec in trajectory.tools} if trajectory.tools else None
     labels = solutions.of(trajectory)
     judged = []
     for turn, call in trajectory.calls():
@@ -126,8 +144,8 @@ def _judge_run(
         decision = gate.decide(_unanswered(call), Live(history), specs)
         judged.append(
             Judged(
-                task=group,
-                data=data,
+                task=place.task,
+                data=place.data,
                 domain=trajectory.domain,
                 tool=call.tool,
                 label=truth.label,
@@ -137,7 +155,7 @@ def _judge_run(
                 score=violation_score(decision),
                 mistake=truth.mistake,
                 marks=marks(call, history, known_refusal=_known_refusal(gate, call)),
-                fold=fold,
+                fold=place.fold,
             )
         )
     return judged
@@ -155,7 +173,7 @@ def violation_score(decision: Decision) -> float:
     return max((finding.confidence for finding in decision.findings), default=0.0)
 
 
-def _writes(gate: Gate, specs: dict[str, ToolSpec] | None, tool: str) -> bool:
+def _writes(gate: Gate, specs: Mapping[str, ToolSpec] | None, tool: str) -> bool:
     spec = (specs or {}).get(tool)
     effect = spec.effect if spec is not None and spec.effect is not None else gate.index.effect(tool)
     return (effect or infer_effect(tool)) is Effect.WRITE
@@ -184,6 +202,7 @@ def cross_judge(
     subject_arguments: Iterable[str] = (),
     miner: Callable[[list[Trajectory]], ExperienceGraph] | None = None,
     data: Callable[[Trajectory], str] = data_set,
+    tools: Mapping[str, ToolSpec] | None = None,
 ) -> list[Judged]:
     """Mines each part of the tasks' complement and judges the part, so that every run is judged by other tasks alone.
 
@@ -198,6 +217,7 @@ def cross_judge(
         subject_arguments: Arguments that name whose request it is; tasks of one subject stay together.
         miner: Makes the graph; `fresh.mining.mine` by default.
         data: Name of the data set of a run.
+        tools: Tools by name, for runs that list none; what they do counts in mining too.
 
     Raises:
         ConfigError: No run can be labelled, or there are fewer groups of tasks than parts.
@@ -211,11 +231,14 @@ def cross_judge(
     groups = task_groups(trajectories, subject_arguments)
     parts = folds(groups, count, seed)
     group_of = {id(t): f"group {g}" for t, g in zip(trajectories, groups, strict=True)}
-    make = miner or (lambda runs: mine(runs, effects=effects))
+    said = {name: spec.effect for name, spec in (tools or {}).items() if spec.effect is not None} | (effects or {})
+    make = miner or (lambda runs: mine(runs, effects=said))
     judged: list[Judged] = []
     for part in range(count):
         others = [t for t, p in zip(trajectories, parts, strict=True) if p != part and t.feedback.attack is None]
         held_out = [t for t, p in zip(trajectories, parts, strict=True) if p == part]
         gate = Gate(ToolIndex(make(others)), settings)
-        judged += judge_runs(gate, held_out, lambda t: group_of[id(t)], solutions=solutions, fold=part, data=data)
+        judged += judge_runs(
+            gate, held_out, lambda t: group_of[id(t)], solutions=solutions, fold=part, data=data, tools=tools
+        )
     return judged

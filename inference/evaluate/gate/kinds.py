@@ -6,6 +6,7 @@ Both are worked out from the task's solution and the run alone, after the fact: 
 from __future__ import annotations
 
 import itertools
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ UNUSUAL = 0.2
 """Share of right writes up to which a sign counts as telling."""
 _ENOUGH = 5
 """Right writes of a tool needed to say what is usual for it; below, its domain is asked."""
+
+_SHORTEST, _LONGEST = 3, 80
+"""Characters of a value that is looked for in running text."""
 
 
 class Kind(StrEnum):
@@ -43,6 +47,7 @@ class Sign(StrEnum):
     UNGROUNDED = "an identifier that was neither said nor seen"
     UNREAD = "an object that no result has shown"
     FROM_RESULT = "a value that only a result gave"
+    FROM_PROSE = "a value that only the running text of a result gave"
     NO_YES = "no yes of the user"
     MIXED = "identifiers of two objects"
     FAILED_BEFORE = "the same call failed before"
@@ -131,8 +136,12 @@ def marks(call: ToolCall, history: History, *, known_refusal: bool = False) -> f
     found |= {Mark(Sign.UNREAD, path) for path in _unread(call, history)}
     found |= {Mark(Sign.MIXED, f"{path} in {anchor}") for path, anchor in _strays(call, history)}
     for path, value in argument_leaves(call.arguments):
-        if isinstance(value, str) and history.sightings(value) and not history.said(value):
+        if not isinstance(value, str) or history.said(value):
+            continue
+        if history.sightings(value):
             found.add(Mark(Sign.FROM_RESULT, path))
+        elif _in_prose(value, history):
+            found.add(Mark(Sign.FROM_PROSE, path))
     if not history.confirmed():
         found.add(Mark(Sign.NO_YES))
     if _same_before(call, history, CallStatus.ERROR):
@@ -190,6 +199,16 @@ def _ungrounded(call: ToolCall, history: History) -> tuple[str, ...]:
 def _unread(call: ToolCall, history: History) -> tuple[str, ...]:
     unseen = ((path, value) for path, value in _named(call) if not history.sightings(value))
     return tuple(sorted({path for path, value in unseen if history.origin(value).kind != "nowhere"}))
+
+
+def _in_prose(value: str, history: History) -> bool:
+    """Whether a value that is no result's own stands inside what a result says."""
+    key = normalise(value)
+    if key is None or not _SHORTEST <= len(key) <= _LONGEST:
+        return False
+    word = re.compile(rf"(?<!\w){re.escape(key)}(?!\w)")
+    results = (call.observation.text for _, call in history.calls if call.observation is not None)
+    return any(word.search(text.lower()) for text in results)
 
 
 def _named(call: ToolCall) -> list[tuple[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fresh.gate import Gate, GateSettings
 from graph_schema.errors import ConfigError
 from graph_schema.graph import ExperienceGraph
-from graph_schema.trajectory import Effect, Trajectory
+from graph_schema.trajectory import Effect, ToolSpec, Trajectory
 from inference.evaluate.gate.curve import Curve, make_curve
 from inference.evaluate.gate.judging import NO_SOLUTIONS, Judged, cross_judge, data_set, judge_runs
 from inference.evaluate.gate.report import GateReport, curve_table, gate_table, guard_table, kind_table, report_each
@@ -69,6 +69,7 @@ def evaluate_gate(
     max_false_block: float = 0.01,
     seed: int = 0,
     data: Callable[[Trajectory], str] = data_set,
+    tools: Mapping[str, ToolSpec] | None = None,
 ) -> Evaluation:
     """Measures a memory's gate on recorded runs.
 
@@ -78,6 +79,7 @@ def evaluate_gate(
         max_false_block: Share of right writes that may be held at the operating point.
         seed: Of the resampling and of the split that the threshold is chosen by.
         data: Name of the data set of a run.
+        tools: Tools by name, for runs that list none.
 
     Raises:
         ConfigError: No run can be labelled.
@@ -90,8 +92,8 @@ def evaluate_gate(
     judged: list[Judged] = []
     for part in range(_FOLDS):
         held_out = [run for run in runs if _part(run.task_key, seed) == part]
-        judged += judge_runs(gate, held_out, solutions=solutions, fold=part, data=data)
-    return _evaluation(judged, max_false_block, seed, measure_transfer(gate, runs))
+        judged += judge_runs(gate, held_out, solutions=solutions, fold=part, data=data, tools=tools)
+    return _evaluation(judged, max_false_block, seed, measure_transfer(gate, runs, tools))
 
 
 def _part(task: str, seed: int) -> int:
@@ -109,6 +111,7 @@ def cross_validate(
     subject_arguments: Iterable[str] = (),
     miner: Callable[[list[Trajectory]], ExperienceGraph] | None = None,
     data: Callable[[Trajectory], str] = data_set,
+    tools: Mapping[str, ToolSpec] | None = None,
 ) -> Evaluation:
     """Measures the gate on every run by memories of other tasks alone; see `cross_judge` for the arguments.
 
@@ -124,6 +127,7 @@ def cross_validate(
         subject_arguments=subject_arguments,
         miner=miner,
         data=data,
+        tools=tools,
     )
     return _evaluation(judged, max_false_block, seed)
 

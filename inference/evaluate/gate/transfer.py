@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fresh.gate import Gate, Verdict
 from fresh.history import RunIndex
 from fresh.live import Live
-from graph_schema.trajectory import ToolCall, Trajectory
+from graph_schema.trajectory import ToolCall, ToolSpec, Trajectory
 from graph_schema.types import NodeType
+from inference.evaluate.gate.judging import tools_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,7 +45,7 @@ class Transfer:
         return dict(vars(self))
 
 
-def measure_transfer(gate: Gate, runs: Iterable[Trajectory]) -> Transfer:
+def measure_transfer(gate: Gate, runs: Iterable[Trajectory], tools: Mapping[str, ToolSpec] | None = None) -> Transfer:
     """Puts every call of the runs to the gate and sorts the findings by where they come from.
 
     A finding is of a mined guard if a Precondition node of the memory stands behind it.
@@ -52,6 +53,7 @@ def measure_transfer(gate: Gate, runs: Iterable[Trajectory]) -> Transfer:
     Args:
         gate: The gate.
         runs: Recorded runs, of any domain; those under attack are passed over.
+        tools: Tools by name, for runs that list none.
     """
     calls: Counter[bool] = Counter()
     mined: Counter[bool] = Counter()
@@ -61,7 +63,7 @@ def measure_transfer(gate: Gate, runs: Iterable[Trajectory]) -> Transfer:
         if run.feedback.attack is not None:
             continue
         index = RunIndex(run.turns)
-        specs = {spec.name: spec for spec in run.tools} if run.tools else None
+        specs = tools_of(run, tools)
         for turn, call in run.calls():
             seen = call.tool in gate.index
             calls[seen] += 1
