@@ -28,6 +28,8 @@ app = typer.Typer(
 )
 evaluate = typer.Typer(help="Measure a memory on tasks that were not mined.", no_args_is_help=True)
 app.add_typer(evaluate, name="eval")
+policies = typer.Typer(help="Rules for the gate, written by hand or drafted from a document.", no_args_is_help=True)
+app.add_typer(policies, name="policy")
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 """What a write that fails halfway says without naming its file."""
@@ -41,6 +43,9 @@ Messages = Annotated[
 ]
 Tools = Annotated[
     Path | None, typer.Option("--tools", help="JSON file of OpenAI function schemas or MCP tools.", show_default=False)
+]
+Policy = Annotated[
+    Path | None, typer.Option("--policy", help="Rules written by hand: a YAML file.", show_default=False)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the results to this file.", show_default=False)]
@@ -150,19 +155,22 @@ def inspect(
         str | None, typer.Option("--tool", help="Everything known about one tool.", show_default=False)
     ] = None,
     runs: Annotated[bool, typer.Option("--runs", help="List the runs behind it, all of them.")] = False,
+    policy: Policy = None,
     as_json: AsJson = False,
 ) -> None:
     """Print what a memory holds."""
     from fresh import inspect as view
     from fresh.cli_files import print_json
+    from fresh.cli_policy import read_policy
     from graph_schema.graph import ExperienceGraph
 
     graph = ExperienceGraph.load(memory)
+    rules = read_policy(policy)
     if tool is not None:
-        values = view.tool_report(graph, tool)
+        values = view.tool_report(graph, tool, rules)
         print_json(values) if as_json else view.print_tool(values, _console(), all_runs=runs)
         return
-    values = view.summary(graph)
+    values = view.summary(graph, rules)
     listed = view.run_list(graph) if runs else []
     if as_json:
         print_json(values | ({"run_list": listed} if runs else {}))
@@ -226,24 +234,72 @@ def gate(
     call: Annotated[Path, typer.Argument(help="The proposed tool call: a JSON file.", show_default=False)],
     tools: Tools = None,
     provenance: Annotated[bool, typer.Option("--provenance", help="Name the runs behind each finding.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print every guard, its evidence in the messages and its runs.")
+    ] = False,
+    policy: Policy = None,
+    mode: Annotated[
+        str | None, typer.Option("--mode", help="enforce, advise or off; the memory's own by default.")
+    ] = None,
+    audit: Annotated[
+        Path | None, typer.Option("--audit", help="Append the decision to this JSON-lines file.", show_default=False)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Decide on a proposed tool call: Allow, Revise, Block or Transfer."""
     from fresh.cli_files import conversation, print_json, read_json
+    from fresh.cli_policy import read_mode, read_policy
 
     history, listed = conversation(messages, tools)
     proposed = read_json(call, "tool call")
     from inference.memory import load
 
-    decision = load(memory).gate(proposed, history, tools=listed, provenance=provenance)
+    judge = load(memory, policy=read_policy(policy), audit=audit)
+    decision = judge.gate(proposed, history, tools=listed, provenance=provenance or explain, mode=read_mode(mode))
     if as_json:
         print_json(decision.model_dump(mode="json"))
+        return
+    if explain:
+        print("\n".join(decision.explain()))
         return
     print(f"{decision.verdict}: {decision.reason or 'nothing speaks against it'}")
     for number, step in enumerate(decision.todo, 1):
         print(f"  {number}. {step.text}")
     for finding in decision.findings if provenance else ():
         print(f"  {finding.check}: {finding.reason} (runs {', '.join(finding.runs) or 'none'})")
+
+
+@policies.command("show")
+def policy_show(
+    policy: Annotated[Path, typer.Argument(help="Policy file (YAML).", show_default=False)],
+    memory: Annotated[
+        Path | None, typer.Option("--memory", help="Name rules on tools that this memory does not know.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a policy file and print its rules."""
+    from fresh.cli_policy import show
+
+    show(policy, memory, as_json)
+
+
+@policies.command("draft")
+def policy_draft(
+    document: Annotated[Path, typer.Argument(help="Policy document: text or Markdown.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Policy file to write.", show_default=False)],
+    model: Annotated[str, typer.Option("--model", help="Name of the model.", show_default=False)],
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help="OpenAI-compatible endpoint; the client's own by default.")
+    ] = None,
+    tools: Annotated[
+        Path | None, typer.Option("--tools", help="JSON file of the agent's tools; rules on others are dropped.")
+    ] = None,
+    attempts: Annotated[int, typer.Option("--attempts", min=1, help="Tries of one question.")] = 3,
+) -> None:
+    """Draft rules from a policy document with a language model; none counts until a person has reviewed it."""
+    from fresh.cli_policy import draft
+
+    draft(document, output, model, base_url, tools, attempts)
 
 
 # -- training ----------------------------------------------------------------------------------------------------

@@ -1,29 +1,18 @@
-"""``fresh policy``: rules written by hand or drafted by a model, shown and checked."""
+"""What ``fresh policy`` and the option ``--policy`` do: rules written by hand or drafted by a model."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast, get_args
-
-import typer
+from typing import TYPE_CHECKING, cast, get_args
 
 if TYPE_CHECKING:
     from fresh.gate.decision import Mode
     from fresh.gate.policy import Policy
 
-app = typer.Typer(help="Rules for the gate, written by hand or drafted from a document.", no_args_is_help=True)
 
-
-@app.command()
-def show(
-    policy: Annotated[Path, typer.Argument(help="Policy file (YAML).", show_default=False)],
-    memory: Annotated[
-        Path | None, typer.Option("--memory", help="Name rules on tools that this memory does not know.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Check a policy file and print its rules."""
+def show(policy: Path, memory: Path | None, as_json: bool) -> None:
+    """Checks a policy file and prints its rules; what does not count or speaks of no known tool, on standard error."""
     from fresh.cli_files import print_json
     from fresh.gate.policy import load_policy
 
@@ -46,20 +35,8 @@ def show(
         print(line, file=sys.stderr)
 
 
-@app.command()
-def draft(
-    document: Annotated[Path, typer.Argument(help="Policy document: text or Markdown.", show_default=False)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Policy file to write.", show_default=False)],
-    model: Annotated[str, typer.Option("--model", help="Name of the model.", show_default=False)],
-    base_url: Annotated[
-        str | None, typer.Option("--base-url", help="OpenAI-compatible endpoint; the client's own by default.")
-    ] = None,
-    tools: Annotated[
-        Path | None, typer.Option("--tools", help="JSON file of the agent's tools; rules on others are dropped.")
-    ] = None,
-    attempts: Annotated[int, typer.Option("--attempts", min=1, help="Tries of one question.")] = 3,
-) -> None:
-    """Draft rules from a policy document with a language model; none counts until a person has reviewed it."""
+def draft(document: Path, output: Path, model: str, base_url: str | None, tools: Path | None, attempts: int) -> None:
+    """Drafts rules from a policy document with a language model, and says what was dropped."""
     from fresh.expg.endpoint import EndpointSettings
     from fresh.gate.draft import draft_policy, save_draft
     from fresh.traces import load_tools_file
@@ -72,8 +49,7 @@ def draft(
     except UnicodeDecodeError:
         raise ConfigError(f"{document} is not UTF-8 text: save it as plain text or Markdown") from None
     specs = load_tools_file(tools) if tools else ()
-    settings = EndpointSettings(model=model, base_url=base_url, attempts=attempts)
-    made = draft_policy(text, settings, specs)
+    made = draft_policy(text, EndpointSettings(model=model, base_url=base_url, attempts=attempts), specs)
     save_draft(made, output, model)
     for line in made.dropped:
         print(f"dropped: {line}", file=sys.stderr)
@@ -82,7 +58,7 @@ def draft(
     print(f"{output}: {len(made.rules)} rules, none reviewed; read them and set reviewed: true where they are right")
 
 
-def read(policy: Path | None) -> Policy | None:
+def read_policy(policy: Path | None) -> Policy | None:
     """The policy of an option ``--policy``; says on standard error which of its rules wait for a person.
 
     Raises:
@@ -98,7 +74,7 @@ def read(policy: Path | None) -> Policy | None:
     return rules
 
 
-def mode(name: str | None) -> Mode | None:
+def read_mode(name: str | None) -> Mode | None:
     """The mode of an option ``--mode``; None where it was not given.
 
     Raises:

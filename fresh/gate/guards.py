@@ -10,8 +10,6 @@ from fresh.conditions import (
     CalledBefore,
     Condition,
     Confirmed,
-    FieldIs,
-    Grounded,
     ReadBefore,
     Within,
     argument_values,
@@ -68,7 +66,7 @@ _ORDER = {State.VIOLATED: 0, State.UNKNOWN: 1, State.SATISFIED: 2}
 def evidence(condition: Condition, arguments: dict[str, Any], history: History) -> tuple[Evidence, ...]:
     """Where the history shows what a condition speaks of; the first few places.
 
-    A condition of a kind not known here is shown by where the values of its argument stand.
+    A condition on values is shown by where they stand, one on a field by what the field holds.
     """
     match condition:
         case ReadBefore():
@@ -77,15 +75,9 @@ def evidence(condition: Condition, arguments: dict[str, Any], history: History) 
             found = _seen(history.answered(condition.tool), history, condition.tool)
         case Confirmed():
             found = _consent(history)
-        case FieldIs():
-            found = _field(condition, arguments, history)
-        case Within():
-            paths = (condition.argument, condition.anchor)
-            found = itertools.chain.from_iterable(_origins(path, arguments, history) for path in paths)
-        case Grounded():
-            found = _origins(condition.argument, arguments, history)
         case _:
-            found = _origins(str(getattr(condition, "argument", "")), arguments, history)
+            parts = getattr(condition, "tests", (condition,))
+            found = itertools.chain.from_iterable(_values(part, arguments, history) for part in parts)
     return tuple(itertools.islice(found, _MAX_EVIDENCE))
 
 
@@ -103,16 +95,26 @@ def _reads(condition: ReadBefore, arguments: dict[str, Any], history: History) -
         yield from _seen(call, history, f"{condition.tool} with {condition.parameter} {_short(value)}")
 
 
-def _field(condition: FieldIs, arguments: dict[str, Any], history: History) -> Iterator[Evidence]:
-    for value in argument_values(arguments, condition.argument):
+def _values(part: Any, arguments: dict[str, Any], history: History) -> Iterator[Evidence]:
+    """What a condition, or one of its predicates, compares: a field of an object, or the values themselves."""
+    argument, anchor, other, path = (str(getattr(part, n, "")) for n in ("argument", "anchor", "other", "path"))
+    if path:
+        yield from _field(anchor or argument, path, arguments, history)
+        return
+    for name in filter(None, (argument, anchor, other)):
+        yield from _origins(name, arguments, history)
+
+
+def _field(argument: str, path: str, arguments: dict[str, Any], history: History) -> Iterator[Evidence]:
+    for value in argument_values(arguments, argument):
         found = history.object_of(value)
         if found is not None:
-            now = field_of(history, value, condition.path)
-            yield from _seen(found[0], history, f"{found[0].tool}: {condition.path} of {_short(value)} is {now}")
+            now = field_of(history, value, path)
+            yield from _seen(found[0], history, f"{found[0].tool}: {path} of {_short(value)} is {now}")
 
 
 def _origins(path: str, arguments: dict[str, Any], history: History) -> Iterator[Evidence]:
-    for value in argument_values(arguments, path) if path else ():
+    for value in argument_values(arguments, path):
         seen = history.sightings(value)
         if seen:
             last = seen[-1]
