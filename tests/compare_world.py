@@ -79,7 +79,7 @@ class Silent:
     name: ClassVar[str] = "none"
 
     @classmethod
-    def build(cls, trajectories: Sequence[Trajectory], setting: Setting = Setting()) -> Self:  # noqa: B008
+    def build(cls, trajectories: Sequence[Trajectory], setting: Setting = Setting()) -> Self:
         return cls()
 
     def guide(self, messages: Sequence[Any], tools: Sequence[Any] | None, budget: int) -> Advice:
@@ -98,11 +98,11 @@ class Frequent(Silent):
         self._text = text
 
     @classmethod
-    def build(cls, trajectories: Sequence[Trajectory], setting: Setting = Setting()) -> Self:  # noqa: B008
+    def build(cls, trajectories: Sequence[Trajectory], setting: Setting = Setting()) -> Self:
         from collections import Counter
 
         made = [made for trajectory in trajectories for _, made in trajectory.calls()]
-        often = Counter(one.tool for one in made).most_common(3)
+        often = Counter(one.tool for one in made).most_common(8)
         failed = {(m.tool, m.observation.text) for m in made if m.observation and m.observation.is_error}
         lines = [f"call {tool}" for tool, _ in often]
         lines += [f'Avoid: {tool} can fail with "{message}"' for tool, message in sorted(failed)]

@@ -66,7 +66,8 @@ class CompareConfig:
             raise ConfigError(f"no comparison config at {path}: give a YAML file or one of {known}")
         try:
             values = yaml.safe_load(file.read_text(encoding="utf-8"))
-            return cls(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
+            plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+            return cls(**plain)
         except (yaml.YAMLError, TypeError, AttributeError) as error:
             keys = ", ".join(f.name for f in fields(cls))
             raise ConfigError(f"{file} is not a comparison config ({error}); it may have: {keys}") from None

@@ -87,7 +87,8 @@ def show(console: Console) -> None:
     from rich.table import Table
 
     for published in published_tables():
-        table = Table(title=f"{published.title} ({MARK})")
+        console.print(f"\n{published.title} ({MARK})", markup=False, highlight=False, soft_wrap=True)
+        table = Table()
         for i, head in enumerate(published.heads):
             table.add_column(head, justify="right" if i and not _is_text(published.rows, i) else "left")
         for row in published.rows:

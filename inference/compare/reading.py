@@ -264,7 +264,7 @@ class Reader:
         if failure is not None:
             found.warnings[Warned(tool, content_words(failure), True)] = None
             return
-        passed = next((value[key] for key in _ARGUMENT_KEYS if key in value), {})
+        passed: Any = next((value[key] for key in _ARGUMENT_KEYS if key in value), {})
         if isinstance(passed, str):
             passed = _json(passed)
         names = frozenset(passed) if isinstance(passed, dict) else frozenset()

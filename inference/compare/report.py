@@ -134,7 +134,7 @@ def _verdict(report: CompareReport, measure: str) -> str:
         return ""
     sign, label = MEASURES[measure].better, MEASURES[measure].label
     rival = max(rivals, key=lambda row: sign * row.measures[measure].mean)  # type: ignore[union-attr]
-    ours, theirs, apart = own.measures[measure], rival.measures[measure], rival.against[measure]
+    ours, theirs, apart = own.measures[measure], rival.measures[measure], rival.against.get(measure)
     assert ours is not None and theirs is not None
     lead = sign * (ours.mean - theirs.mean)
     how = "is level with" if math.isclose(lead, 0, abs_tol=1e-12) else "is ahead of" if lead > 0 else "is behind"
@@ -261,8 +261,8 @@ def markdown(report: CompareReport) -> str:
     parts += [_table(_COST_HEADS, [[row.memory, *_cost_cells(row.cost)] for row in report.rows])]
     if report.reference:
         rivals = [row for row in report.rows if row.memory != report.reference]
-        cells = [[row.memory, *(text(row.against[m]) for m in AHEAD)] for row in rivals]
-        parts.append(_table([f"{report.reference} minus", *(MEASURES[m].label for m in AHEAD)], cells))
+        apart = [[row.memory, *(text(row.against[m]) for m in AHEAD)] for row in rivals]
+        parts.append(_table([f"{report.reference} minus", *(MEASURES[m].label for m in AHEAD)], apart))
     return "\n\n".join(part for part in [*parts, *report.notes, caption(report)] if part) + "\n"
 
 

@@ -28,7 +28,7 @@ class Counting(Frequent):
     asked: ClassVar[list[tuple[int, int]]] = []
 
     @classmethod
-    def build(cls, trajectories: Sequence[Trajectory], setting: Setting = Setting()) -> Self:  # noqa: B008
+    def build(cls, trajectories: Sequence[Trajectory], setting: Setting = Setting()) -> Self:
         cls.built.append({trajectory.task_key for trajectory in trajectories})
         return super().build(trajectories, setting)
 
@@ -58,7 +58,7 @@ def test_memories_never_see_a_task_they_are_asked_about(tmp_path: Path) -> None:
 def test_an_interrupted_comparison_goes_on_where_it_stopped(tmp_path: Path) -> None:
     class Broken(Counting):
         @classmethod
-        def build(cls, trajectories: Sequence[Trajectory], setting: Setting = Setting()) -> Self:  # noqa: B008
+        def build(cls, trajectories: Sequence[Trajectory], setting: Setting = Setting()) -> Self:
             if len(cls.built) == 2:
                 raise KeyboardInterrupt
             return super().build(trajectories, setting)
