@@ -52,7 +52,7 @@ class PoolSettings:
     weights: Weights = field(default_factory=Weights)
     k: int = 4
     capacity: int = 1000
-    eviction: Eviction = Eviction.NEAREST_DUPLICATE
+    eviction: Eviction = Eviction.LARGEST_INTENT
     query_only: bool = False
 
     def __post_init__(self) -> None:
@@ -93,7 +93,9 @@ class ExperiencePool:
     Their weighted sum orders the runs; of equal sums the older run comes first.
 
     A pool that has reached its capacity drops a run for each that comes. The paper does not say which;
-    `fresh.seer.eviction.Eviction` has the choices.
+    `fresh.seer.eviction.Eviction` has the choices. The default drops the oldest run of the largest class of intents:
+    rare kinds of requests keep an example, common ones stay recent, and where no intent is known it is the plain
+    oldest. Dropping what was seldom recalled keeps what the pool happened to recall first, and loses the rare kinds.
 
     Args:
         encoder: Embeds the texts.

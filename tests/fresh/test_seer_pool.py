@@ -234,7 +234,7 @@ def test_wrong_settings_and_vectors_are_refused() -> None:
 # -- what leaves -----------------------------------------------------------------------------------------------------
 
 
-def full(policy: Eviction, capacity: int = 3, **vectors: list[float]) -> ExperiencePool:
+def full(policy: Eviction, capacity: int = 3) -> ExperiencePool:
     return ExperiencePool(HashedEncoder(), PoolSettings(capacity=capacity, eviction=policy))
 
 
@@ -253,10 +253,10 @@ def test_least_recalled_leaves_and_a_newcomer_is_given_time() -> None:
         pool.recall(now(tool), k=1)
     pool.add([run("d", "Sing", ["sing"])])
     assert ids(pool) == ["a", "c", "d"]
-    pool.recall(now("cancel"), k=1)
+    for tool in ("cancel", "cancel", "walk", "cancel"):
+        pool.recall(now(tool), k=1)
     pool.add([run("e", "Dance", ["dance"])])
-    assert ids(pool) == ["a", "c", "e"] or ids(pool) == ["a", "d", "e"]
-    assert "c" not in ids(pool) or pool.contents.counters[1].recalled == 1
+    assert ids(pool) == ["a", "c", "e"], "nobody asked for d since it came: 1/6, against 3/9 for c"
 
 
 def test_least_helpful_leaves() -> None:
