@@ -157,6 +157,6 @@ def _false_blocks(
 
     def share(value: float) -> float:
         count = len(scores) - bisect.bisect_left(scores, value)
-        return round((count + 0.5) / (len(worst) + 1), 5)
+        return round(count / max(1, len(worst)), 5)
 
     return share

@@ -28,7 +28,8 @@ class Thresholds:
             or seen.
         picked_tasks: Tasks from which on a gate enforces a condition that was picked out of many possible ones because
             it fitted: some fit by chance.
-        uncontested_tasks: As ``picked_tasks``, where no failed use broke the condition: agreement is then all there is.
+        uncontested_tasks: As ``picked_tasks``, where failed uses break it no more often than verified ones: agreement is
+            then all there is.
         necessity: Share of verified uses in which it held (of those where it can be decided), at least.
         contrast: How much more often it failed to hold in failed uses than in verified ones, at least, for conditions
             that are not requirements by their nature.
@@ -37,8 +38,8 @@ class Thresholds:
     support: int = 3
     tasks: int = 3
     natural_tasks: int = 2
-    picked_tasks: int = 8
-    uncontested_tasks: int = 12
+    picked_tasks: int = 5
+    uncontested_tasks: int = 14
     necessity: float = 0.9
     contrast: float = 0.1
 
@@ -145,7 +146,8 @@ def enforceable(mined: MinedCondition, thresholds: Thresholds) -> bool:
     """Whether enough tasks stand behind a condition for a gate to enforce it."""
     match mined.condition:
         case Within() | Together() | ComesFrom() | Asked() | CalledBefore():
-            return mined.tasks >= (thresholds.picked_tasks if mined.violated[1] else thresholds.uncontested_tasks)
+            contested = mined.contrast >= thresholds.contrast
+            return mined.tasks >= (thresholds.picked_tasks if contested else thresholds.uncontested_tasks)
     return True
 
 

@@ -217,8 +217,8 @@ def _plain_fields(data: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _together(arguments: dict[str, Any], history: History) -> Iterator[tuple[tuple[str, str, bool], bool]]:
     """Pairs that can belong together: beside each other in an element or in the call, and in two lists in step."""
-    # An identifier beside another one is for `Within` to judge: it knows which of them names the object.
-    own = [name for name, value in sorted(arguments.items()) if _can_pair(value) and not is_reference(name, value)]
+    # What is called an identifier is for `Within` to judge: it knows which of two names the object.
+    own = [n for n, value in sorted(arguments.items()) if _can_pair(value) and not is_reference(n, "letters")]
     pairs = [(first, second, False) for first, second in itertools.combinations(own[:_MAX_PAIRED], 2)]
     for root, names in _element_names(arguments):
         paths = [f"{root}[].{name}" for name in names if all(_can_pair(e[name]) for e in arguments[root])]

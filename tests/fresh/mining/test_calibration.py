@@ -35,7 +35,7 @@ def test_a_condition_that_right_uses_break_on_other_tasks_costs_what_they_show()
     bad = [use(n, -1, confirmed=n % 2 == 0) for n in range(60, 90)]
     mined, trust = trusted([*good, *bad])["confirmed"]
     assert mined.violated[0] == 5
-    assert trust.false_block == pytest.approx(5.5 / 61, abs=1e-4)
+    assert trust.false_block == pytest.approx(5 / 60, abs=1e-4)
 
 
 def test_false_blocks_add_up_over_conditions_of_higher_score() -> None:
@@ -44,7 +44,7 @@ def test_false_blocks_add_up_over_conditions_of_higher_score() -> None:
     found = trusted([*good, *bad])
     pair = sorted((found[kind][1] for kind in ("confirmed", "grounded")), key=lambda trust: -trust.score)
     assert pair[0].false_block < pair[1].false_block
-    assert pair[1].false_block == pytest.approx(8.5 / 81, abs=1e-4)
+    assert pair[1].false_block == pytest.approx(8 / 80, abs=1e-4)
 
 
 def test_without_failures_nothing_breaks_down() -> None:
