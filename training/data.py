@@ -98,7 +98,8 @@ class MemoryData(pl.LightningDataModule):
         per_task: Queries drawn of a task in an epoch.
         batch_size: Queries a step.
         whole_runs: Learn the retrieval of whole runs too.
-        without: Columns of the statistics to leave out: those whose name starts with one of these.
+        without: Columns of the statistics and of the match features to leave out: those whose name starts with one of
+            these.
         shuffle_labels: The control: grades on random nodes.
         seed: Of all drawing.
     """
@@ -207,6 +208,7 @@ class MemoryData(pl.LightningDataModule):
             "text_dim": int(view.text.shape[1]),
             "stat_names": [names[i] for i in self.stat_columns()],
             "match_names": list(MATCH_NAMES),
+            "match_left_out": [name for name in MATCH_NAMES if name.startswith(tuple(self.hparams["without"] or ()))],
             "history_names": list(HISTORY_NAMES),
             "encoder": self.corpus.encoder.name if self.corpus else "",
         }

@@ -37,6 +37,7 @@ class RerankerConfig:
         text_hidden: Width that text embeddings are first brought to.
         dropout: Applied to the inputs and between layers, in training only.
         encoder: Name of the text encoder whose embeddings it was trained on.
+        match_left_out: Columns of e_match that it does not see, for ablations; they are computed and blanked.
     """
 
     text_dim: int
@@ -49,6 +50,7 @@ class RerankerConfig:
     text_hidden: int = 32
     dropout: float = 0.1
     encoder: str = ""
+    match_left_out: tuple[str, ...] = ()
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> RerankerConfig:
@@ -120,9 +122,13 @@ class Reranker(nn.Module):
         config: The shape.
     """
 
+    match_seen: Tensor
+
     def __init__(self, config: RerankerConfig) -> None:
         super().__init__()
         self.config = config
+        seen = [float(name not in config.match_left_out) for name in config.match_names]
+        self.register_buffer("match_seen", torch.tensor(seen), persistent=False)
         hidden, narrow = config.hidden, config.text_hidden
         self.text_in = nn.Linear(config.text_dim, narrow)
         self.type_in = nn.Embedding(len(NODE_TYPES), config.type_dim)
@@ -146,7 +152,7 @@ class Reranker(nn.Module):
             Relevance as guidance and relevance as a recorded task, [n] each; which of the two means something depends
             on the node's type.
         """
-        match = self.match_norm(batch.match)
+        match = self.match_norm(batch.match) * self.match_seen
         text = self.dropout(self.text_in(batch.text))
         query_text = self.dropout(self.text_in(batch.query_text.view(-1, 2, self.config.text_dim)).flatten(1))
         inside = [text, self.type_in(batch.types), self.stat_norm(batch.stat), match]

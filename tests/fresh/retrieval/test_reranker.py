@@ -10,7 +10,7 @@ import torch
 from fresh.frozen import freeze, read_frozen
 from fresh.history import RunIndex
 from fresh.retrieval.candidates import Recall
-from fresh.retrieval.features import MatchFeatures, encode_query
+from fresh.retrieval.features import MATCH_NAMES, MatchFeatures, encode_query
 from fresh.retrieval.query import make_query
 from fresh.retrieval.reranker import Example, Reranker, RerankerConfig, Standardise, collate, make_example, stat_columns
 from fresh.retrieval.retriever import Retriever
@@ -139,3 +139,14 @@ def test_empty_memory_ranks_nothing() -> None:
 
 def test_repr() -> None:
     assert repr(model()).startswith("Reranker(hidden=16, layers=2, parameters=")
+
+
+def test_match_features_that_are_left_out_change_nothing() -> None:
+    blind = model(replace(CONFIG, match_left_out=("seer_s1_best", "seer_s3_mean")))
+    batch = collate([example()])
+    changed = collate([example()])
+    columns = [MATCH_NAMES.index(name) for name in blind.config.match_left_out]
+    changed.match[:, columns] += 1.0
+    assert torch.equal(blind(batch)[0], blind(changed)[0])
+    assert not torch.equal(model()(batch)[0], model()(changed)[0])
+    assert "match_seen" not in blind.state_dict()
