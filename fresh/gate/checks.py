@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from fresh.fill import alternatives, fill, fill_call, required_arguments, rewritten
@@ -14,7 +15,7 @@ from fresh.gate.decision import Finding, Todo, Verdict
 from fresh.gate.progress import call_key, is_refusal
 from fresh.knowledge import KnownRepair
 from fresh.mining.patterns import error_message
-from fresh.values import is_identifier, leaves, scalars
+from fresh.values import argument_leaves, is_identifier, leaves, scalars
 from graph_schema.trajectory import CallStatus, Effect, ToolCall
 
 _TRANSIENT = re.compile(
@@ -23,14 +24,19 @@ _TRANSIENT = re.compile(
     re.IGNORECASE,
 )
 _MAX_ALTERNATIVES = 5
+MAX_VALUES = 2_000
+"""Most scalars in the arguments of a write."""
 
 
 def check_arguments(context: Context) -> Finding | None:
-    """Arguments that are not a JSON object cannot be executed; they are never taken for an empty object."""
+    """Arguments that are not a JSON object cannot be executed; they are never taken for an empty object.
+
+    A write with more values than can be checked is not let through on the strength of the first of them.
+    """
     call = context.call
-    if call.arguments is not None:
-        return None
     reads = context.effect is Effect.READ
+    if call.arguments is not None:
+        return None if reads else _check_size(context)
     todo = Todo(
         kind="correct_argument",
         tool=call.tool,
@@ -41,6 +47,19 @@ def check_arguments(context: Context) -> Finding | None:
         verdict=Verdict.REVISE if reads else Verdict.BLOCK,
         reason=f"the arguments of {call.tool} cannot be read: {call.parse_error or 'not a JSON object'}",
         todo=(todo,) if reads else (),
+    )
+
+
+def _check_size(context: Context) -> Finding | None:
+    values = sum(1 for _ in islice(argument_leaves(context.arguments), MAX_VALUES + 1))
+    if values <= MAX_VALUES:
+        return None
+    text = f"split the call into several with at most {MAX_VALUES:,} values each"
+    return Finding(
+        check="arguments",
+        verdict=Verdict.REVISE,
+        reason=f"the arguments of {context.call.tool} hold more than {MAX_VALUES:,} values, too many to check",
+        todo=(Todo(kind="correct_argument", tool=context.call.tool, text=text),),
     )
 
 

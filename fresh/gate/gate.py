@@ -117,14 +117,15 @@ class Gate:
     def _judge(self, context: Context, provenance: bool) -> Decision:
         rules = self.policy.rules_for(context)
         findings = _findings(context)
-        if context.call.arguments is not None:
+        checkable = not any(f.check == "arguments" for f in findings)
+        if checkable:
             findings += check_policy(context, rules)
         if provenance:
             findings = [
                 f.model_copy(update={"runs": self.index.runs(f.node)}) if f.node is not None else f for f in findings
             ]
         decision = _decide(context, findings)
-        if context.call.arguments is None:
+        if not checkable:
             return decision
         guards = policy_states(context, rules)
         if context.effect is Effect.WRITE:
