@@ -224,23 +224,6 @@ class Reader:
                 self._read_value(statement, found)
         return found.reading()
 
-    def read_description(self, tool: str, text: str) -> Reading:
-        """What a text in a tool's own description says: its warnings only, of the tool itself where it names none.
-
-        That a tool is described recommends nothing, and what the description says to call first holds only for those
-        who have decided to use it.
-        """
-        found = _Found()
-        for statement in _statements(text):
-            if not isinstance(statement, str):
-                continue
-            own = _Found()
-            self._read_line(statement, own)
-            if not own.warnings and (_WARNS.match(_bare(statement)) or _fails(statement) is not None):
-                own.warnings[self._warning(tool, statement, statement)] = None
-            found.warnings.update(own.warnings)
-        return found.reading()
-
     # -- JSON ----------------------------------------------------------------------------------------------------
 
     def _read_value(self, value: Any, found: _Found) -> None:

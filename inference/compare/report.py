@@ -16,9 +16,9 @@ from fresh.retrieval.metrics import Estimate
 from inference.compare.estimates import MEASURES, differences, estimates
 from inference.compare.measures import RunScore, score_run
 from inference.compare.points import tools_by_domain
-from inference.compare.reading import Reader, Reading
+from inference.compare.reading import Reader
 from inference.compare.run import Plan
-from inference.compare.store import FoldResult, Given
+from inference.compare.store import FoldResult
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -191,7 +191,7 @@ def _scores(plan: Plan, results: Sequence[FoldResult]) -> list[RunScore]:
     for result in results:
         reader = reader_for(plan, result.fold)
         for held in plan.measured(result.fold):
-            scores.append(score_run(held, [read(reader, given) for given in result.advice[held.run.id]]))
+            scores.append(score_run(held, [reader.read(given.text) for given in result.advice[held.run.id]]))
     return scores
 
 
@@ -202,14 +202,6 @@ def reader_for(plan: Plan, fold: int) -> Reader:
         for name, spec in specs.items():
             known.setdefault(name, set()).update(spec.parameters.get("properties", ()))
     return Reader(known)
-
-
-def read(reader: Reader, given: Given) -> Reading:
-    """What a piece of advice says, in its text and in what it wrote into the tools' descriptions."""
-    reading = reader.read(given.text)
-    added = [reader.read_description(tool, text) for tool, text in given.descriptions.items()]
-    warnings = dict.fromkeys((*reading.warnings, *(warned for one in added for warned in one.warnings)))
-    return Reading(reading.calls, tuple(warnings))
 
 
 def _cost(results: Sequence[FoldResult]) -> Cost:
@@ -224,7 +216,7 @@ def _cost(results: Sequence[FoldResult]) -> Cost:
         bytes=float(np.mean([result.bytes for result in results])),
         tokens=sum(tokens) / count,
         most_tokens=max(tokens, default=0),
-        silent=sum(not one.text and not one.descriptions for one in given) / count,
+        silent=sum(not one.text for one in given) / count,
         cut=sum(one.cut for one in given) / count,
     )
 

@@ -22,7 +22,7 @@ from fresh.splits import folds, task_groups
 from fresh.versions import versions
 from graph_schema.errors import ConfigError
 from graph_schema.trajectory import ToolSpec, Trajectory
-from inference.baselines.base import Advice, Fitter, Memory, Setting
+from inference.baselines.base import Fitter, Memory, Setting
 from inference.compare.config import CompareConfig, sides
 from inference.compare.points import HeldOut, chat_before, held_out, openai_tools, tools_by_domain
 from inference.compare.store import FORMAT, FoldResult, Given, Store
@@ -198,8 +198,7 @@ def _given(memory: Memory, messages: list[dict[str, Any]], tools: list[dict[str,
     advice = memory.guide(messages, tools, budget)
     seconds = time.perf_counter() - start
     text = within(advice.text, budget)
-    descriptions, whole = _added(advice, tools or [], budget - estimate_tokens(text))
-    return Given(text, descriptions, seconds, cut=text != advice.text or not whole)
+    return Given(text, seconds, cut=text != advice.text)
 
 
 def within(text: str, budget: int) -> str:
@@ -210,28 +209,6 @@ def within(text: str, budget: int) -> str:
     while lines and estimate_tokens("\n".join(lines)) > budget:
         lines.pop()
     return "\n".join(lines)
-
-
-def _added(advice: Advice, tools: Sequence[Mapping[str, Any]], budget: int) -> tuple[dict[str, str], bool]:
-    """What a memory wrote into the tools' descriptions, in order, as far as the budget goes; and whether all fits."""
-    before = dict(map(_described, tools))
-    added: dict[str, str] = {}
-    for tool in advice.tools or ():
-        name, text = _described(tool)
-        known = set(before.get(name, "").splitlines())
-        new = "\n".join(line for line in text.splitlines() if line.strip() and line not in known)
-        fitting = within(new, budget)
-        if fitting:
-            added[name] = fitting
-            budget -= estimate_tokens(fitting)
-        if fitting != new:
-            return added, False
-    return added, True
-
-
-def _described(tool: Mapping[str, Any]) -> tuple[str, str]:
-    inner = tool.get("function", tool)
-    return str(inner.get("name", "")), str(inner.get("description") or "")
 
 
 def code_fingerprint() -> str:

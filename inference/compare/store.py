@@ -13,7 +13,7 @@ from fresh.cli_files import write_json
 from fresh.guidance import estimate_tokens
 from graph_schema.errors import ConfigError
 
-FORMAT = 1
+FORMAT = 2
 """Raised when what a result file holds changes."""
 
 
@@ -23,20 +23,18 @@ class Given:
 
     Attributes:
         text: What the executor reads, within the budget.
-        descriptions: What the memory added to the tools' descriptions, by tool, within the budget too.
         seconds: How long it took.
         cut: The memory went over the budget, and the rest was cut off.
     """
 
     text: str
-    descriptions: Mapping[str, str]
     seconds: float
     cut: bool
 
     @property
     def tokens(self) -> int:
-        """Estimated length of all of it."""
-        return estimate_tokens(self.text) + sum(map(estimate_tokens, self.descriptions.values()))
+        """Estimated length of the text."""
+        return estimate_tokens(self.text)
 
 
 @dataclass(frozen=True)

@@ -212,14 +212,6 @@ def test_fresh_says_what_it_means() -> None:
     assert reading.warnings[0].words == content_words("non pending order cancelled")
 
 
-def test_descriptions_of_tools_only_warn() -> None:
-    reading = READER.read_description(
-        "cancel_order", 'Call get_order first.\nFails with "order is not pending".\nAvoid it.'
-    )
-    assert reading.calls == () and {w.tool for w in reading.warnings} == {"cancel_order"}
-    assert any(w.names_failure and "pend" in w.words for w in reading.warnings)
-
-
 def test_no_tools_and_strange_names() -> None:
     assert Reader({}).read("call get_order").tools == ()
     assert Reader({"": (), "a.b(c": ("x",)}).read("use a.b(c with x").calls == (

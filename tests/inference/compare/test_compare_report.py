@@ -13,21 +13,19 @@ from graph_schema.trajectory import ToolSpec
 from inference.compare.config import CompareConfig
 from inference.compare.estimates import MEASURES
 from inference.compare.picture import draw
-from inference.compare.reading import Reader
 from inference.compare.report import (
     AHEAD,
     CompareReport,
     csv_text,
     make_report,
     markdown,
-    read,
     reader_for,
     tables,
     text,
     write,
 )
 from inference.compare.run import Builder, Plan, compare
-from inference.compare.store import FoldResult, Given
+from inference.compare.store import FoldResult
 from tests.compare_world import Frequent, Silent, agent, call, desk_runs, run, user
 
 CONFIG = CompareConfig(name="desks", paths=("*.jsonl",), folds=3, points_per_run=3, encoder="hashed")
@@ -155,10 +153,3 @@ def test_a_tool_of_another_domain_is_known_to_the_reader() -> None:
     ]
     plan = Plan(replace(CONFIG, folds=2), runs, {"get_mail": ToolSpec(name="get_mail")})
     assert reader_for(plan, 0).read("call get_mail, then get_disk with disk").tools == ("get_mail", "get_disk")
-
-
-def test_descriptions_are_read_beside_the_text() -> None:
-    reader = Reader({"get_order": (), "cancel_order": ()})
-    given = Given("call get_order", {"cancel_order": 'Fails with "no order".\nCall get_order first.'}, 0.0, False)
-    reading = read(reader, given)
-    assert reading.tools == ("get_order",) and [w.tool for w in reading.warnings] == ["cancel_order"]

@@ -112,27 +112,15 @@ def test_a_file_in_place_of_the_work_folder(tmp_path: Path) -> None:
         Store(file, "x")
 
 
-def test_the_budget_is_the_same_for_all(tmp_path: Path) -> None:
+def test_the_budget_is_the_same_for_all_and_the_text_alone_counts(tmp_path: Path) -> None:
     class Long(Silent):
         def guide(self, messages: Sequence[Any], tools: Sequence[Any] | None, budget: int) -> Advice:
-            described = [{"function": {"name": t["function"]["name"], "description": "x" * 30}} for t in tools or ()]
-            return Advice("call get_order\n" * 500, tools=tuple(described))
+            assert budget == CONFIG.budget
+            return Advice("call get_order\n" * 500, tools=({"function": {"name": "x", "description": "x" * 5_000}},))
 
-    class Describing(Silent):
-        def guide(self, messages: Sequence[Any], tools: Sequence[Any] | None, budget: int) -> Advice:
-            described = [
-                {"function": {**t["function"], "description": f"{t['function']['description']}\nNever alone."}}
-                for t in tools or ()
-            ]
-            return Advice(tools=tuple(described))
-
-    found = compare(PLAN, {"long": Long.build, "describing": Describing.build}, tmp_path)
-    for results in found.values():
-        given = [one for result in results for own in result.advice.values() for one in own]
-        assert given and all(one.tokens <= CONFIG.budget for one in given)
-    assert all(one.cut and one.text for result in found["long"] for own in result.advice.values() for one in own)
-    every = [one for result in found["describing"] for own in result.advice.values() for one in own]
-    assert all(set(one.descriptions.values()) == {"Never alone."} and not one.cut for one in every)
+    results = compare(PLAN, {"long": Long.build}, tmp_path)["long"]
+    given = [one for result in results for own in result.advice.values() for one in own]
+    assert given and all(one.cut and one.text and one.tokens <= CONFIG.budget for one in given)
 
 
 def test_lines_are_never_cut() -> None:
@@ -208,7 +196,7 @@ def test_wrong_configs_are_refused(tmp_path: Path, text: str, message: str) -> N
 
 
 def test_kept_advice_reads_back(tmp_path: Path) -> None:
-    given = Given("é <b>", {"tool": "words"}, 0.5, True)
+    given = Given("é <b>", 0.5, True)
     results = compare(PLAN, {"odd / name": Frequent.build}, tmp_path)["odd / name"]
     kept = replace(results[0], advice={"run": (given,)})
     store = Store(tmp_path, "fingerprint")
