@@ -106,7 +106,8 @@ class Gate:
         mode = mode or self.settings.mode
         if mode == "off":
             return Decision(verdict=Verdict.ALLOW, reason="the gate is off", call=call, mode=mode)
-        context = Context(call, live, specs, self.index, self.settings, self._rules_for(call), revisions)
+        rules = tuple(rule for rule in self._rules_for(call) if rule.condition.kind not in self.settings.without)
+        context = Context(call, live, specs, self.index, self.settings, rules, revisions)
         decision = self._judge(context, provenance)
         if mode == "advise":
             decision = _advice(decision)
@@ -179,7 +180,7 @@ def _findings(context: Context) -> list[Finding]:
     found: list[Finding] = []
     for check in checks:
         finding = check(context)
-        if finding is None:
+        if finding is None or finding.check in context.settings.without:
             continue
         found.append(finding)
         if finding.verdict is not Verdict.ALLOW:

@@ -53,3 +53,5 @@ class GateSettings(BaseModel):
     it is blocked, or it passes with a warning."""
     ask_confirmation: bool = True
     """Whether a missing confirmation of the user holds a write back."""
+    without: frozenset[str] = frozenset()
+    """Checks left out, by the name that a finding bears (`Finding.check`): to measure what each is worth."""

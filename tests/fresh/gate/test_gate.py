@@ -385,3 +385,19 @@ def test_without_a_schema_what_every_verified_use_gave_must_be_given(arguments: 
 def test_an_argument_that_names_an_object_must_not_hold_something_made_up():
     decision = decide(call("cancel_order", CANCEL | {"order_id": "b"}), ready(), tools=None)
     assert decision.verdict is Verdict.REVISE and decision.todo[0].argument == "order_id"
+
+
+@pytest.mark.parametrize(
+    ("chat", "arguments", "check"),
+    [
+        (Chat(), CANCEL, "read_before"),
+        (Chat().read("#W111"), CANCEL, "confirmed"),
+        (Chat().read("#W111").agreed(), CANCEL | {"reason": "whim"}, "schema"),
+        (Chat().read("#W111").agreed().call("cancel_order", CANCEL, "Error: closed"), CANCEL, "repeated"),
+    ],
+)
+def test_a_check_can_be_left_out_to_measure_its_worth(chat, arguments, check):
+    full = decide(call("cancel_order", arguments), chat)
+    assert check in {finding.check for finding in full.findings}
+    partial = decide(call("cancel_order", arguments), chat, gate=GateSettings(without=frozenset({check})))
+    assert check not in {finding.check for finding in partial.findings}
