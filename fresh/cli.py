@@ -12,7 +12,7 @@ import errno
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -341,6 +341,19 @@ def expg(context: typer.Context) -> None:
     expg_app(args=list(context.args), prog_name="fresh expg")
 
 
+@app.command(context_settings=_PASS_ON)
+def compare(context: typer.Context) -> None:
+    """Memories of every kind on the same recorded runs, tasks held out (arguments: fresh compare --help)."""
+    from inference.compare.cli import app as compare_app
+
+    def fitter(*args: Any, **options: Any) -> Any:
+        from training.fit import fit_reranker  # a comparison without a trained memory needs no trainer
+
+        return fit_reranker(*args, **options)
+
+    compare_app(args=list(context.args), prog_name="fresh compare", obj=fitter)
+
+
 # -- evaluation --------------------------------------------------------------------------------------------------
 
 
@@ -433,22 +446,57 @@ def eval_gate(
         write_json(json_file, found.plain() | {"settings": settings, "versions": versions()})
 
 
+@evaluate.command("passk")
+def eval_passk(
+    values: Annotated[list[float], typer.Argument(help="pass^1, pass^2, ... as printed.", show_default=False)],
+    tasks: Annotated[
+        int, typer.Option("--tasks", min=1, help="Number of tasks, each run as often as there are values.")
+    ],
+    digits: Annotated[int, typer.Option("--digits", min=1, help="Decimal places they were rounded to.")] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """Whether pass^1, pass^2, ... can all be true: how often each task must have been won."""
+    from fresh.cli_files import print_json
+    from inference.evaluate.tau2.passk import feasible_counts
+
+    found = feasible_counts(values, tasks, digits=digits)
+    if as_json:
+        print_json({"tasks": tasks, "pass_hat": values, "counts": found})
+        return
+    for counts in found:
+        won = ", ".join(f"{count} won {len(counts) - i} times" for i, count in enumerate(counts))
+        print(f"of {tasks} tasks {won}, {tasks - sum(counts)} never")
+    if not found:
+        print(f"no counts give these of {tasks} tasks run {len(values)} times")
+
+
 @evaluate.command("tau2")
 def eval_tau2(
     memory: Memory,
-    domains: Annotated[list[str] | None, typer.Option("--domain", help="airline or retail; both by default.")] = None,
+    domains: Annotated[
+        list[str] | None, typer.Option("--domain", help="airline, retail or telecom; all by default.")
+    ] = None,
     config: Annotated[Path | None, typer.Option("--config", help="Settings of the simulated executor.")] = None,
     split: Annotated[str, typer.Option("--split", help="Official split of the tasks.")] = "test",
     trials: Annotated[int | None, typer.Option("--trials", min=1, help="Runs per task.")] = None,
+    ablate: Annotated[bool, typer.Option("--ablate", help="Run again without each guard that held anything.")] = False,
     json_file: JsonFile = None,
 ) -> None:
     """Closed loop: a simulated executor in the tau2 environments, with the gate and without it."""
-    from inference.evaluate.tau2 import DOMAINS, compare, load_settings
+    from inference.evaluate.tau2 import DOMAINS, compare, load_settings, without_check
     from inference.evaluate.tau2.settings import DEFAULT_CONFIG
     from inference.memory import load
 
     settings = load_settings(config or DEFAULT_CONFIG, trials=trials)
-    report = compare(domains or list(DOMAINS), load(memory), settings, split=split, console=_console(stderr=True))
+    gate = load(memory)
+    report = compare(
+        domains or list(DOMAINS),
+        gate,
+        settings,
+        split=split,
+        console=_console(stderr=True),
+        partial=without_check(gate) if ablate else None,
+    )
     print("The executor is simulated: it follows each task's gold actions and makes structural errors at set rates.")
     console = _console()
     for table in report.tables():
@@ -463,7 +511,9 @@ def record(
     folder: Annotated[Path, typer.Argument(help="Where the recordings go, one file a domain.")] = Path(
         "runs/tau2/train"
     ),
-    domains: Annotated[list[str] | None, typer.Option("--domain", help="airline or retail; both by default.")] = None,
+    domains: Annotated[
+        list[str] | None, typer.Option("--domain", help="airline, retail or telecom; all by default.")
+    ] = None,
     config: Annotated[Path | None, typer.Option("--config", help="Settings of the simulated executor.")] = None,
     split: Annotated[str, typer.Option("--split", help="Official split of the tasks.")] = "train",
 ) -> None:

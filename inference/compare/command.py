@@ -114,10 +114,11 @@ def _print(report: CompareReport, console: Console) -> None:
 
 def print_memories(builders: Mapping[str, object], groups: Mapping[str, Sequence[str]], console: Console) -> None:
     """Lists the names that ``--memories`` understands."""
-    for name in builders:
-        console.print(name, markup=False, highlight=False)
+    for name, builder in builders.items():
+        line = getattr(builder, "line", "")
+        console.print(f"{name}: {line}" if line else name, markup=False, highlight=False, soft_wrap=True)
     for name, members in groups.items():
-        console.print(f"{name}: {', '.join(members)}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"{name} (group): {', '.join(members)}", markup=False, highlight=False, soft_wrap=True)
 
 
 def chosen(
@@ -140,7 +141,7 @@ def chosen(
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
     near = near or [other for other in known if name and (name in other or other in name)][:3]
     hint = f"did you mean {' or '.join(near)}" if near else f"there are: {', '.join(known)}"
     return f"there is no memory called {name!r}; {hint}"

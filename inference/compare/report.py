@@ -106,8 +106,18 @@ class CompareReport:
         return tuple(memory for memory, value in values.items() if math.isclose(value, top, abs_tol=1e-12))
 
     def verdicts(self) -> list[str]:
-        """For each of `AHEAD`, one sentence that says whether the reference leads and how sure that is."""
-        found = [_verdict(self, measure) for measure in AHEAD]
+        """For each of `AHEAD`, whether the reference leads and how sure that is; then which of its kin does better.
+
+        Kin are variants of the reference (``fresh-...``): they are no rivals, but one that is ahead is worth a sentence.
+        """
+        own = next((row for row in self.rows if row.memory == self.reference), None)
+        if own is None:
+            return []
+        others = [row for row in self.rows if row.memory != own.memory and row.recommends]
+        rivals = [row for row in others if not row.memory.startswith(f"{own.memory}-")]
+        kin = [row for row in others if row not in rivals]
+        found = [_against_best(own, rivals, measure) for measure in AHEAD]
+        found += [_compared(own, row, measure) for measure in AHEAD for row in kin if _lead(own, row, measure) < 0]
         return [sentence for sentence in found if sentence]
 
     def plain(self) -> dict[str, Any]:
@@ -125,26 +135,29 @@ class CompareReport:
         }
 
 
-def _verdict(report: CompareReport, measure: str) -> str:
-    own = next((row for row in report.rows if row.memory == report.reference), None)
-    rivals = [
-        row for row in report.rows if own and row.memory != own.memory and row.recommends and row.measures[measure]
-    ]
-    if own is None or own.measures[measure] is None or not rivals:
+def _lead(own: Row, other: Row, measure: str) -> float:
+    """By how much a memory does better than another one; 0 where one of them has no value."""
+    ours, theirs = own.measures[measure], other.measures[measure]
+    return MEASURES[measure].better * (ours.mean - theirs.mean) if ours and theirs else 0.0
+
+
+def _against_best(own: Row, rivals: Sequence[Row], measure: str) -> str:
+    counted = [row for row in rivals if row.measures[measure] is not None]
+    if own.measures[measure] is None or not counted:
         return ""
-    sign, label = MEASURES[measure].better, MEASURES[measure].label
-    rival = max(rivals, key=lambda row: sign * row.measures[measure].mean)  # type: ignore[union-attr]
-    ours, theirs, apart = own.measures[measure], rival.measures[measure], rival.against.get(measure)
+    return _compared(own, min(counted, key=lambda row: _lead(own, row, measure)), measure, "the best other memory, ")
+
+
+def _compared(own: Row, other: Row, measure: str, called: str = "") -> str:
+    ours, theirs, apart = own.measures[measure], other.measures[measure], other.against.get(measure)
     assert ours is not None and theirs is not None
-    lead = sign * (ours.mean - theirs.mean)
+    lead = _lead(own, other, measure)
     how = "is level with" if math.isclose(lead, 0, abs_tol=1e-12) else "is ahead of" if lead > 0 else "is behind"
-    sure = (
-        ""
-        if apart is None
-        else f"; difference {text(apart)}" + ("" if apart.low > 0 or apart.high < 0 else ", an interval that holds 0")
-    )
-    rivals_best = f"the best other memory, {rival.memory} ({theirs.mean:.3f})"
-    return f"{label}: {own.memory} ({ours.mean:.3f}) {how} {rivals_best}{sure}."
+    names = f"{own.memory} ({ours.mean:.3f}) {how} {called}{other.memory} ({theirs.mean:.3f})"
+    if apart is None:
+        return f"{MEASURES[measure].label}: {names}."
+    sure = "" if apart.low > 0 or apart.high < 0 else ", an interval that holds 0"
+    return f"{MEASURES[measure].label}: {names}; difference {text(apart)}{sure}."
 
 
 # -- making it -------------------------------------------------------------------------------------------------------

@@ -104,5 +104,5 @@ def test_memories_are_listed() -> None:
         "none",
         "fresh-heuristic",
         "bm25",
-        "ablations: fresh-heuristic, none",
+        "ablations (group): fresh-heuristic, none",
     ]

@@ -93,6 +93,16 @@ def test_the_table_says_who_leads_and_who_does_not(report: CompareReport) -> Non
     assert all("is level with the best other memory, twin" in line for line in level.verdicts())
 
 
+def test_a_variant_is_no_rival_but_is_named_where_it_leads(report: CompareReport) -> None:
+    own = next(row for row in report.rows if row.memory == "fresh")
+    better = {name: value and replace(value, mean=value.mean + 0.1) for name, value in own.measures.items()}
+    kin = replace(own, memory="fresh-x", measures=better, against={})
+    shown = replace(report, rows=(*report.rows, kin)).verdicts()
+    assert shown[: len(AHEAD)] == report.verdicts()
+    assert [line.split(":")[0] for line in shown[len(AHEAD) :]] == ["next tool F1", "foreseen F1"]
+    assert "is behind fresh-x" in shown[-1]
+
+
 def test_markdown_marks_the_best_and_tells_everything(report: CompareReport) -> None:
     shown = markdown(report)
     for row in report.rows:
