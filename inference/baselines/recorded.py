@@ -6,7 +6,7 @@ or an old order's number, whatever it recalls.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,9 +19,7 @@ from fresh.mining.miner import EffectResolver
 from fresh.mining.patterns import request_text
 from fresh.mining.repairs import Fix
 from graph_schema.trajectory import Effect, Outcome, Role, Trajectory
-
-_KEPT_SETS = 4
-"""Sets of runs that stay read: every memory of one comparison is built from the same few."""
+from inference.baselines.kept import Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +108,7 @@ def _step(turn: int, found: CallEvidence) -> Step:
     )  # fmt: skip
 
 
-_read: OrderedDict[tuple[Any, ...], list[Recorded]] = OrderedDict()
+_READ: Kept[list[Recorded]] = Kept(4)
 
 
 def read(trajectories: Iterable[Trajectory], effects: Mapping[str, Effect] | None = None) -> list[Recorded]:
@@ -122,12 +120,8 @@ def read(trajectories: Iterable[Trajectory], effects: Mapping[str, Effect] | Non
     """
     runs = sorted({run.id: run for run in trajectories}.values(), key=lambda run: run.id)
     key = (tuple(run.id for run in runs), tuple(sorted((effects or {}).items())))
-    if key not in _read:
-        resolver = EffectResolver(effects)
-        _read[key] = [_recorded(run, resolver) for run in runs]
-        while len(_read) > _KEPT_SETS:
-            _read.popitem(last=False)
-    return _read[key]
+    resolver = EffectResolver(effects)
+    return _READ.get(key, lambda: [_recorded(run, resolver) for run in runs])
 
 
 def _recorded(run: Trajectory, resolver: EffectResolver) -> Recorded:
