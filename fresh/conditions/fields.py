@@ -19,12 +19,17 @@ from fresh.history import History
 
 
 class FieldIs(BaseCondition):
-    """A field of the object that ``argument`` names has one of the values seen in verified uses."""
+    """A field of the object that ``argument`` names has one of the values seen in verified uses.
+
+    Attributes:
+        error: The environment's own refusal that speaks of the field's value, if there is one.
+    """
 
     kind: Literal["field_is"] = "field_is"
     argument: str
     path: str
     values: tuple[str, ...]
+    error: str = ""
 
     def holds(self, arguments: dict[str, Any], history: History) -> bool | None:
         """True, False, or None where the object or the field has not been seen."""
@@ -39,7 +44,8 @@ class FieldIs(BaseCondition):
     def text(self, action: str) -> str:
         """One line for a person or a model."""
         allowed = " or ".join(self.values)
-        return f"before {action}: {self.path} of the object that {self.argument} names is {allowed}"
+        why = f' (else it answers "{self.error}")' if self.error else ""
+        return f"before {action}: {self.path} of the object that {self.argument} names is {allowed}{why}"
 
 
 class FieldTest(BaseCondition):

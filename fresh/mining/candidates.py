@@ -110,16 +110,21 @@ def _field_conditions(verified: Sequence[Use], anywhere: FieldTasks, errors: Col
         for where, values in use.fields.items():
             for value in set(values) if where[1] else ():
                 by_field[where][value].add(use.task)
-    spoken = frozenset[str]().union(*map(stems, errors))
     found: list[Condition] = []
     for (argument, path), by_value in sorted(by_field.items()):
         usual = sorted(value for value, seen in by_value.items() if len(seen) >= 2)
         if not 1 <= len(usual) <= _MAX_USUAL or not _is_state(usual):
             continue
-        named = any(stems(value) and stems(value) <= spoken for value in usual)
-        if named or _beyond_chance(usual, by_value, anywhere[path], len(by_field)):
-            found.append(FieldIs(argument=argument, path=path, values=tuple(usual)))
+        error = _speaks_of(usual, errors)
+        if error or _beyond_chance(usual, by_value, anywhere[path], len(by_field)):
+            found.append(FieldIs(argument=argument, path=path, values=tuple(usual), error=error))
     return found
+
+
+def _speaks_of(values: Sequence[str], errors: Collection[str]) -> str:
+    """The first refusal that has all words of one of the values; empty where none has."""
+    wanted = [words for words in map(stems, values) if words]
+    return next((error for error in sorted(errors) if any(words <= stems(error) for words in wanted)), "")
 
 
 def _is_state(values: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fresh.conditions import Asked, CalledBefore, ComesFrom, Condition, Grounded, ReadBefore, Together, Within
+from fresh.conditions import AtMost, CalledBefore, Condition, Grounded, Never, ReadBefore, SameCount
 from fresh.mining.candidates import FieldTasks, candidates
 from fresh.mining.field_rules import field_rules
 from fresh.mining.use import Use, held_in
@@ -28,8 +28,8 @@ class Thresholds:
             or seen.
         picked_tasks: Tasks from which on a gate enforces a condition that was picked out of many possible ones because
             it fitted: some fit by chance.
-        uncontested_tasks: As ``picked_tasks``, where failed uses break it no more often than verified ones: agreement is
-            then all there is.
+        uncontested_tasks: As ``picked_tasks``, where failed uses break it no more often than verified ones, so that
+            agreement is all there is.
         necessity: Share of verified uses in which it held (of those where it can be decided), at least.
         contrast: How much more often it failed to hold in failed uses than in verified ones, at least, for conditions
             that are not requirements by their nature.
@@ -38,7 +38,7 @@ class Thresholds:
     support: int = 3
     tasks: int = 3
     natural_tasks: int = 2
-    picked_tasks: int = 5
+    picked_tasks: int = 8
     uncontested_tasks: int = 14
     necessity: float = 0.9
     contrast: float = 0.1
@@ -144,11 +144,12 @@ def _worth_keeping(mined: MinedCondition, thresholds: Thresholds) -> bool:
 
 def enforceable(mined: MinedCondition, thresholds: Thresholds) -> bool:
     """Whether enough tasks stand behind a condition for a gate to enforce it."""
-    match mined.condition:
-        case Within() | Together() | ComesFrom() | Asked() | CalledBefore():
-            contested = mined.contrast >= thresholds.contrast
-            return mined.tasks >= (thresholds.picked_tasks if contested else thresholds.uncontested_tasks)
-    return True
+    condition = mined.condition
+    if isinstance(condition, ReadBefore | Grounded | Never) or getattr(condition, "error", ""):
+        return True
+    if mined.contrast < thresholds.contrast:
+        return mined.tasks >= thresholds.uncontested_tasks
+    return isinstance(condition, SameCount | AtMost) or mined.tasks >= thresholds.picked_tasks
 
 
 def _enough_contrast(mined: MinedCondition, thresholds: Thresholds) -> bool:
