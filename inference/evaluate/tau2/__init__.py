@@ -1,5 +1,6 @@
 """A simulated executor in the tau2-bench environments: recording its runs, and measuring what a gate is worth."""
 
+from inference.evaluate.tau2.ablation import PartialGate, without_check
 from inference.evaluate.tau2.closed_loop import ClosedLoopReport, compare, errors_alone, run_closed_loop
 from inference.evaluate.tau2.environment import DOMAINS, load_domain
 from inference.evaluate.tau2.record import Recording, record_runs
@@ -9,6 +10,7 @@ __all__ = [
     "DOMAINS",
     "ClosedLoopReport",
     "ErrorKind",
+    "PartialGate",
     "Recording",
     "Settings",
     "compare",
@@ -17,4 +19,5 @@ __all__ = [
     "load_settings",
     "record_runs",
     "run_closed_loop",
+    "without_check",
 ]

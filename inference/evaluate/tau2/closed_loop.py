@@ -8,6 +8,7 @@ Both arms make the same draws, run by run and step by step, so that their differ
   nothing was injected at them and the environment would have taken them. Those that the gate answered with anything
   but Allow at first are counted apart.
 * **pass^k** by the environment's own evaluator.
+* **harm and progress**, apart: wrong writes made, right writes made of all that the solutions have, runs ended stuck.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import json
 import statistics
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,11 @@ class Arm:
         corrected_writes: Gold calls put forward again after an injected error.
         corrected_held: Of these, held back for good.
         held_reads: Calls that write nothing and were held back for good.
+        wrong_writes: Writes made that no solution has: the harm done.
+        right_writes: Writes made that the solutions have.
+        gold_writes: Writes that the solutions have, over all runs.
+        stuck_runs: Runs that failed after something was held back for good or handed over.
+        guards: For each check, calls that it held: erroneous ones, and right ones.
         verdicts: Decisions by verdict.
         write_ms: Median milliseconds of a decision on a write; None without a gate.
         call_ms: The same over all calls.
@@ -90,6 +96,11 @@ class Arm:
     corrected_writes: int
     corrected_held: int
     held_reads: int
+    wrong_writes: int
+    right_writes: int
+    gold_writes: int
+    stuck_runs: int
+    guards: dict[str, tuple[int, int]]
     verdicts: dict[str, int]
     write_ms: float | None
     call_ms: float | None
@@ -109,11 +120,16 @@ class Arm:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The two arms of one domain, and what the gate changed."""
+    """The two arms of one domain, and what the gate changed.
+
+    Attributes:
+        ablations: Further gated arms, each without one check, by its name.
+    """
 
     without: Arm
     gated: Arm
     gain: dict[int, Estimate]
+    ablations: dict[str, Arm] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -143,8 +159,11 @@ class ClosedLoopReport:
             temporary.unlink(missing_ok=True)
 
     def tables(self) -> list[Table]:
-        """What to print: pass^k, then the gate's counts."""
-        return [_pass_table(self.comparisons), _gate_table(self.comparisons)]
+        """What to print: pass^k, the gate's counts, and what each guard is worth where that was measured."""
+        tables = [_pass_table(self.comparisons), _gate_table(self.comparisons), _harm_table(self.comparisons)]
+        if any(comparison.ablations for comparison in self.comparisons):
+            tables.append(_ablation_table(self.comparisons))
+        return tables
 
 
 def run_closed_loop(
@@ -158,7 +177,7 @@ def run_closed_loop(
     """Runs every task of a split ``trials`` times, through a gate or without one.
 
     Args:
-        domain: ``airline`` or ``retail``.
+        domain: One of :data:`DOMAINS`.
         memory: The gate, usually a frozen memory; None for none.
         settings: Rates and bounds; the shipped ones by default.
         split: An official split.
@@ -198,6 +217,11 @@ def run_closed_loop(
         corrected_writes=len(corrected),
         corrected_held=sum(write.revised > 0 and not write.made for write in corrected),
         held_reads=sum(item.run.reads_held for item in scored),
+        wrong_writes=sum(item.run.wrong_writes for item in scored),
+        right_writes=sum(item.run.right_writes for item in scored),
+        gold_writes=sum(step.write is not None for item in scored for step in item.plan.steps),
+        stuck_runs=sum(item.run.stuck and not item.succeeded for item in scored),
+        guards=_count_guards(scored),
         verdicts=dict(sorted(verdicts.items())),
         write_ms=_median_ms([seconds for seconds, is_write in latencies if is_write]),
         call_ms=_median_ms([seconds for seconds, _ in latencies]),
@@ -216,7 +240,7 @@ def errors_alone(
     """What each kind of error costs by itself, without a gate: one errorless arm (``none``), and one arm a kind.
 
     Args:
-        domain: ``airline`` or ``retail``.
+        domain: One of :data:`DOMAINS`.
         settings: Rates and bounds; the shipped ones by default.
         rate: Probability of the kind at each write; its configured one if left out.
         split: An official split.
@@ -234,15 +258,18 @@ def compare(
     *,
     split: str = "test",
     console: Console | None = None,
+    partial: Callable[[str], Gate] | None = None,
 ) -> ClosedLoopReport:
     """Runs both arms on each domain.
 
     Args:
-        domains: Of ``airline`` and ``retail``.
+        domains: Of :data:`DOMAINS`.
         memory: The gate.
         settings: Rates and bounds; the shipped ones by default.
         split: An official split.
         console: Where the progress bars go; standard error by default.
+        partial: The same gate without one check (see `without_check`): runs a further arm for every check that held
+            anything.
     """
     settings = settings or load_settings()
     comparisons = []
@@ -250,7 +277,15 @@ def compare(
         without = run_closed_loop(domain, None, settings, split=split, console=console)
         gated = run_closed_loop(domain, memory, settings, split=split, console=console)
         gain = pass_gain(without.outcomes, gated.outcomes, resamples=settings.resamples, seed=settings.seed)
-        comparisons.append(Comparison(without, gated, gain))
+        ablations = (
+            {
+                check: run_closed_loop(domain, partial(check), settings, split=split, console=console)
+                for check in gated.guards
+            }
+            if partial is not None
+            else {}
+        )
+        comparisons.append(Comparison(without, gated, gain, ablations))
     return ClosedLoopReport(tuple(comparisons), settings, versions((DISTRIBUTION, "scipy")))
 
 
@@ -269,6 +304,16 @@ def _count_faults(scored: Sequence[ScoredRun]) -> dict[str, FaultCount]:
         )
         for kind, logs in faults.items()
     }
+
+
+def _count_guards(scored: Sequence[ScoredRun]) -> dict[str, tuple[int, int]]:
+    wrong: Counter[str] = Counter()
+    right: Counter[str] = Counter()
+    for item in scored:
+        for check, (on_wrong, on_right) in item.run.guards.items():
+            wrong[check] += on_wrong
+            right[check] += on_right
+    return {check: (wrong[check], right[check]) for check in sorted(wrong.keys() | right.keys())}
 
 
 def _median_ms(seconds: Sequence[float]) -> float | None:
@@ -320,6 +365,45 @@ def _gate_table(comparisons: Sequence[Comparison]) -> Table:
     medians = [f"{c.gated.domain} {c.gated.write_ms:.2f} ms" for c in comparisons if c.gated.write_ms is not None]
     if medians:
         table.caption = f"median decision on a write: {', '.join(medians)}"
+    return table
+
+
+def _harm_table(comparisons: Sequence[Comparison]) -> Table:
+    from rich.table import Table
+
+    table = Table(title="Harm and progress")
+    for heading in ("domain", "", "wrong writes made", "right writes made", "of", "runs ended stuck", "of"):
+        table.add_column(heading, no_wrap=True, justify="left" if heading in ("domain", "") else "right")
+    for comparison in comparisons:
+        for name, arm in (("without gate", comparison.without), ("with gate", comparison.gated)):
+            counts = (arm.wrong_writes, arm.right_writes, arm.gold_writes, arm.stuck_runs)
+            runs = sum(len(found) for found in arm.outcomes.values())
+            table.add_row(arm.domain, name, *map(str, counts), str(runs))
+        table.add_section()
+    return table
+
+
+def _ablation_table(comparisons: Sequence[Comparison]) -> Table:
+    from rich.table import Table
+
+    table = Table(title="Without each guard")
+    for heading in ("domain", "gate without", "pass^1", "pass^n", "errors caught", "gold held", "wrong made", "stuck"):
+        table.add_column(heading, no_wrap=True, justify="left" if heading in ("domain", "gate without") else "right")
+    for comparison in comparisons:
+        arms = {"nothing": comparison.gated, **comparison.ablations, "all": comparison.without}
+        for name, arm in arms.items():
+            deepest = max(arm.pass_k)
+            table.add_row(
+                arm.domain,
+                name,
+                f"{arm.pass_k[1].mean:.3f}",
+                f"^{deepest} {arm.pass_k[deepest].mean:.3f}",
+                _percent(arm.caught_share),
+                _percent(arm.held_share),
+                str(arm.wrong_writes),
+                str(arm.stuck_runs),
+            )
+        table.add_section()
     return table
 
 

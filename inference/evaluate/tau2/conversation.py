@@ -71,6 +71,20 @@ class Conversation:
         self.history.append({"role": "tool", "tool_call_id": recorded.id, "name": call.tool, "content": text})
         return text, answer.error
 
+    def user_call(self, call: Call, environment: Environment) -> str:
+        """The user calls a tool of their own, which the agent does not see.
+
+        Returns:
+            The result's text.
+        """
+        from tau2.data_model.message import ToolCall, UserMessage
+
+        recorded = ToolCall(id=f"user_{len(self.messages)}", name=call.tool, arguments=call.arguments, requestor="user")
+        self.messages.append(UserMessage(role="user", tool_calls=[recorded], **self._stamp()))
+        answer = environment.get_response(recorded).model_copy(update=self._stamp())
+        self.messages.append(answer)
+        return answer.content or ""
+
     def openai_call(self, call: Call) -> dict[str, Any]:
         """A call as OpenAI's API writes it, with the id it has or would have."""
         return {

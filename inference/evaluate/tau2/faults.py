@@ -154,7 +154,7 @@ class FaultMaker:
         after_wrong, after_right = self._domain.fork(environment), self._domain.fork(environment)
         execute(after_wrong, wrong)
         execute(after_right, right)
-        return after_wrong.get_db_hash() != after_right.get_db_hash()
+        return self._domain.state(after_wrong) != self._domain.state(after_right)
 
     def _guess(self, value: str, name: str, rng: random.Random) -> str | None:
         others = self._domain.index.others(value, name)

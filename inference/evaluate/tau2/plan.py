@@ -22,6 +22,7 @@ from inference.evaluate.tau2.values import (
     field_name,
     is_reference,
     leaves,
+    parse,
     same_arguments,
 )
 
@@ -51,10 +52,15 @@ class Call:
 
 @dataclass(frozen=True)
 class Read:
-    """A planned call that writes nothing, with all the values its result shows."""
+    """A planned call that writes nothing, with all the values its result shows.
+
+    Attributes:
+        shown: Identifier of the object that the result is, empty where it is none.
+    """
 
     call: Call
     shows: frozenset[str]
+    shown: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,8 @@ class Step:
     Attributes:
         index: Position among the task's steps.
         reads: In order; a later one may need what an earlier one shows. A read may stand in several steps.
-        write: None for what is left to read after the last write.
+        write: None for what is left to read after the last write, and for what the user does.
+        by_user: What the user does with a tool of their own when the agent asks for it.
         works: The environment accepts the write where the plan makes it.
     """
 
@@ -72,6 +79,7 @@ class Step:
     reads: tuple[Read, ...]
     write: Call | None
     works: bool = True
+    by_user: Call | None = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +113,7 @@ class _Planner:
             return None
         self.knowledge.name(call.arguments)
         self.knowledge.observe(text)
-        done = Read(call, frozenset(shown_by(text)))
+        done = Read(call, frozenset(shown_by(text)), _own_name(text))
         self.made.append(done)
         return done
 
@@ -120,11 +128,14 @@ class _Planner:
         for path, leaf in leaves(write.arguments):
             name = field_name(path)
             for tool in self._read_tools():
-                if self.domain.required[tool] != (name,):
+                parameters = self.domain.required[tool]
+                if len(parameters) != 1 or not _takes(parameters[0], name):
                     continue
                 if self._is_open(leaf):
                     found += self._reveal(leaf)
-                read = self.look_up(Call(tool, {name: leaf}))  # the write names this very object
+                if parameters[0] != name and any(str(leaf) == read.shown for read in self.made):
+                    continue  # another look-up has shown this very object already
+                read = self.look_up(Call(tool, {parameters[0]: leaf}))  # the write names this very object
                 found += [read] if read else []
         for path, leaf in leaves(write.arguments):
             if self._is_open(leaf):
@@ -185,6 +196,18 @@ class _Planner:
         return sorted(reads, key=lambda tool: (len(self.domain.required[tool]), tool))
 
 
+def _takes(parameter: str, name: str) -> bool:
+    """Whether a look-up's parameter is meant for such an argument: of the same name, or any identifier at all."""
+    return parameter == name or (parameter == "id" and name.endswith("_id"))
+
+
+def _own_name(text: str) -> str:
+    """Identifier of the object that a result is: its first field that is named as one."""
+    value = parse(text)
+    fields = value.items() if isinstance(value, dict) else ()
+    return next((str(item) for key, item in fields if key.endswith("_id") and isinstance(item, str)), "")
+
+
 def _newest_first(pools: list[list[Scalar]]) -> list[tuple[Scalar, ...]]:
     """Combinations of distinct values, one from each pool, by the sum of their ranks."""
     ranked = itertools.product(*(list(enumerate(pool)) for pool in pools))
@@ -193,10 +216,12 @@ def _newest_first(pools: list[list[Scalar]]) -> list[tuple[Scalar, ...]]:
     return list(itertools.islice((c for c in distinct if len(set(c)) == len(c)), MAX_COMBINATIONS))
 
 
-def execute(environment: Environment, call: Call) -> str | None:
+def execute(environment: Environment, call: Call, *, by_user: bool = False) -> str | None:
     """Makes a call in an environment; None if it is refused."""
     try:
-        return environment.to_json_str(environment.make_tool_call(call.tool, **call.arguments))
+        result = environment.make_tool_call(call.tool, requestor="user" if by_user else "assistant", **call.arguments)
+        environment.sync_tools()
+        return environment.to_json_str(result)
     except Exception:  # the tools raise whatever their author chose; to a caller each is a refusal
         return None
 
@@ -214,11 +239,16 @@ def plan_task(domain: Domain, task: Task) -> TaskPlan:
     for name, words in domain.vocabulary.items():
         spoken = re.findall(r"[\w#-]+", f"{request} {details}")
         knowledge.name({name: [word for word in spoken if word in words]})
-    planner = _Planner(domain, domain.environment(), knowledge)
+    planner = _Planner(domain, domain.environment(task), knowledge)
     steps: list[Step] = []
     waiting: list[Read] = []
     for action in task.evaluation_criteria.actions or []:
         call = Call(action.name, action.arguments)
+        if action.requestor == "user":
+            execute(planner.environment, call, by_user=True)
+            steps.append(Step(len(steps), tuple(_once(waiting)), None, by_user=call))
+            waiting = []
+            continue
         if domain.effects.get(call.tool) is not Effect.WRITE:
             read = planner.look_up(call)
             waiting += [read] if read else []

@@ -72,6 +72,10 @@ class Run:
     Attributes:
         latencies: Seconds of each gate decision, with whether the call was a write.
         reads_held: Calls that write nothing and that the gate did not let through.
+        right_writes: Writes that the environment took and that the task's solution has, each as often as it has it.
+        wrong_writes: All other writes that it took: the harm done.
+        stuck: Something was held back to the end, or the run was handed over although its solution does not say so.
+        guards: For each check of the gate, decisions that it held: on erroneous calls, and on right ones.
     """
 
     task_id: str
@@ -82,3 +86,11 @@ class Run:
     latencies: list[tuple[float, bool]] = field(default_factory=list)
     verdicts: dict[str, int] = field(default_factory=dict)
     reads_held: int = 0
+    right_writes: int = 0
+    wrong_writes: int = 0
+    stuck: bool = False
+    guards: dict[str, list[int]] = field(default_factory=dict)
+
+    def count_guard(self, check: str, *, right: bool) -> None:
+        """Notes that a check held a call."""
+        self.guards.setdefault(check, [0, 0])[right] += 1

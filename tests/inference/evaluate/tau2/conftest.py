@@ -18,7 +18,7 @@ from inference.evaluate.tau2.settings import Settings
 RunAll = Callable[..., list[ScoredRun]]
 
 
-@pytest.fixture(scope="session", params=["airline", "retail"])
+@pytest.fixture(scope="session", params=["airline", "retail", "telecom"])
 def domain(request: pytest.FixtureRequest) -> Domain:
     pytest.importorskip("tau2", reason="the tau2 extra is not installed")
     return load_domain(request.param)

@@ -19,7 +19,7 @@ EVERY_KIND = Settings(rates=dict.fromkeys(ErrorKind, 0.25), recovery=0.5)
 
 
 def test_the_official_splits_are_disjoint_and_whole() -> None:
-    sizes = {"airline": (30, 20), "retail": (74, 40)}
+    sizes = {"airline": (30, 20), "retail": (74, 40), "telecom": (74, 40)}
     for name, (train, test) in sizes.items():
         tasks = {split: {task.id for task in load_domain(name).tasks(split)} for split in ("train", "test")}
         assert (len(tasks["train"]), len(tasks["test"])) == (train, test)
@@ -27,8 +27,8 @@ def test_the_official_splits_are_disjoint_and_whole() -> None:
 
 
 def test_unknown_names_are_told_apart(domain: Domain) -> None:
-    with pytest.raises(ConfigError, match="choose from airline, retail"):
-        load_domain("telecom")
+    with pytest.raises(ConfigError, match="choose from airline, retail, telecom"):
+        load_domain("banking")
     with pytest.raises(ConfigError, match="has no split 'dev'"):
         domain.tasks("dev")
     with pytest.raises(ConfigError, match="solo"):
@@ -44,15 +44,17 @@ def test_effects_follow_the_domain(domain: Domain) -> None:
 
 def test_runs_leave_the_shared_database_alone(domain: Domain, plans: list[TaskPlan], run_all) -> None:
     before = {name: dict(records) for name, records in domain.records.items()}
-    pristine = domain.environment().get_db_hash()
+    pristine = domain.state(domain.environment())
     run_all(domain, plans, EVERY_KIND)
     now = {
-        name: {key: record.model_dump(mode="json") for key, record in dict(records).items()}
-        for name, records in domain.environment().tools.db
-        if isinstance(records, dict)
+        name: [
+            record.model_dump(mode="json") for record in (dict(found).values() if isinstance(found, dict) else found)
+        ]
+        for name, found in domain.environment().tools.db
+        if isinstance(found, dict | list)
     }
-    assert now == before
-    assert domain.environment().get_db_hash() == pristine
+    assert now == {name: list(records.values()) for name, records in before.items()}
+    assert domain.state(domain.environment()) == pristine
 
 
 def test_scores_are_those_of_the_packages_own_environment(domain: Domain, plans: list[TaskPlan], run_all) -> None:
@@ -72,8 +74,8 @@ def test_scores_are_those_of_the_packages_own_environment(domain: Domain, plans:
 
 
 def test_a_fork_goes_its_own_way(domain: Domain, plans: list[TaskPlan]) -> None:
-    step = next(step for plan in plans for step in plan.steps if step.write and step.works)
-    environment = domain.environment()
+    plan, step = next((plan, step) for plan in plans for step in plan.steps if step.write and step.works)
+    environment = domain.environment(plan.task)
     fork = domain.fork(environment)
     untouched = environment.get_db_hash()
     assert fork.get_db_hash() == untouched
@@ -81,7 +83,20 @@ def test_a_fork_goes_its_own_way(domain: Domain, plans: list[TaskPlan]) -> None:
     assert fork.get_db_hash() != untouched
     assert environment.get_db_hash() == untouched
     assert domain.fork(fork).get_db_hash() == fork.get_db_hash()
-    assert execute(domain.environment(), step.write) is not None
+    assert execute(domain.environment(plan.task), step.write) is not None
+
+
+def test_a_task_begins_in_its_own_state() -> None:
+    domain = load_domain("telecom")
+    task = next(task for task in domain.tasks("test") if task.initial_state.initialization_actions)
+    start = domain.state(domain.environment(task))
+    assert start != domain.state(domain.environment()) and start == domain.state(domain.environment(task))
+
+
+def test_records_kept_in_a_list_are_known_by_their_own_identifier() -> None:
+    domain = load_domain("telecom")
+    assert {"customers", "lines", "bills"} <= domain.records.keys()
+    assert all(record["line_id"] == key for key, record in domain.records["lines"].items())
 
 
 def test_a_refused_call_changes_nothing(domain: Domain) -> None:

@@ -7,10 +7,10 @@ import pytest
 pytest.importorskip("tau2", reason="the tau2 extra is not installed")
 
 from graph_schema.trajectory import Effect
-from inference.evaluate.tau2.environment import Domain
+from inference.evaluate.tau2.environment import Domain, load_domain
 from inference.evaluate.tau2.executor import Executor
 from inference.evaluate.tau2.faults import FaultMaker
-from inference.evaluate.tau2.plan import TaskPlan
+from inference.evaluate.tau2.plan import TaskPlan, plan_task
 from inference.evaluate.tau2.record import fault_json
 from inference.evaluate.tau2.settings import ErrorKind, Settings, load_settings
 
@@ -199,7 +199,7 @@ def test_candidates_decide_what_is_filled_in(domain, plans, run_all, fake_gate, 
 
 
 def test_a_value_that_is_named_wrong_is_replaced_inside_a_list(run_all, domain, plans, fake_gate, decide) -> None:
-    plan, step, name = next(
+    found = (
         (plan, step, name)
         for plan in plans
         for step in plan.steps
@@ -207,6 +207,9 @@ def test_a_value_that_is_named_wrong_is_replaced_inside_a_list(run_all, domain, 
         for name, value in step.write.arguments.items()
         if isinstance(value, list)
     )
+    plan, step, name = next(found, (None, None, ""))
+    if step is None:
+        pytest.skip(f"no write of {domain.name} takes a list")
     text = json.dumps(step.write.arguments[name])
     leaf = next(part for part in json.loads(text) if part)
     leaf = leaf if isinstance(leaf, str) else next(iter(leaf.values()))
@@ -230,11 +233,10 @@ def test_a_call_that_is_named_is_made_and_teaches(domain, plans, run_all, fake_g
     taught = 0
     for plan in plans:
         item = by_task[plan.task.id]
-        if len(item.run.faults) != 1 or item.run.faults[0].step != 0:
+        first = next((step for step in plan.steps if step.write), None)
+        if first is None or len(item.run.faults) != 1 or item.run.faults[0].step != first.index:
             continue
-        reads = [
-            {"kind": "call", "tool": read.call.tool, "arguments": read.call.arguments} for read in plan.steps[0].reads
-        ]
+        reads = [{"kind": "call", "tool": read.call.tool, "arguments": read.call.arguments} for read in first.reads]
         wrong = json.dumps(item.run.faults[0].call.arguments)
 
         def judge(call, messages, wrong=wrong, reads=reads):
@@ -248,8 +250,12 @@ def test_a_call_that_is_named_is_made_and_teaches(domain, plans, run_all, fake_g
 
 def test_a_wrong_object_is_believed_in_whatever_is_read(domain, plans, run_all, fake_gate, decide) -> None:
     settings = always(ErrorKind.WRONG_OBJECT)
-    plan = next(plan for plan in plans if len(plan.steps) == 1 and plan.steps[0].write and plan.steps[0].reads)
-    reads = [{"kind": "call", "tool": r.call.tool, "arguments": r.call.arguments} for r in plan.steps[0].reads]
+    plan, write = next(
+        (plan, writes[0])
+        for plan in plans
+        if len(writes := [step for step in plan.steps if step.write]) == 1 and writes[0].reads
+    )
+    reads = [{"kind": "call", "tool": r.call.tool, "arguments": r.call.arguments} for r in write.reads]
     gate = fake_gate(lambda call, messages: decide("revise", *reads))
     [item] = run_all(domain, [plan], settings, gate)
     assert len({call["function"]["arguments"] for call in gate.asked}) == 1
@@ -299,3 +305,18 @@ def test_a_gate_that_counts_revisions_is_told_of_them(domain: Domain, plans: lis
     settings = Settings()
     run = Executor(domain, plan, FaultMaker(domain, settings), settings, gate=gate).run()
     assert gate.told == [0, 1, 2] and run.writes[0].made and run.writes[0].revised == 2
+
+
+def test_the_user_does_what_the_agent_cannot(run_all, decide, fake_gate) -> None:
+    """The user's calls are made and scored, and the agent hears of them in words only."""
+    domain = load_domain("telecom")
+    plan = next(p for p in (plan_task(domain, task) for task in domain.tasks("test")) if p.steps[0].by_user)
+    gate = fake_gate(lambda call, messages: decide("allow"))
+    [item] = run_all(domain, [plan], Settings(), gate)
+    own = [m for m in item.run.conversation.messages if m.role == "user" and m.tool_calls]
+    assert [c.name for m in own for c in m.tool_calls] == [s.by_user.tool for s in plan.steps if s.by_user]
+    assert all(call.requestor == "user" for message in own for call in message.tool_calls)
+    assert item.succeeded
+    told = [message for message in item.run.conversation.history if message["role"] == "user"]
+    assert any(message["content"].startswith("I did that.") for message in told)
+    assert all("tool_calls" not in message for message in told)
