@@ -108,13 +108,14 @@ class CompareReport:
     def verdicts(self) -> list[str]:
         """For each of `AHEAD`, whether the reference leads and how sure that is; then which of its kin does better.
 
-        Kin are variants of the reference (``fresh-...``): they are no rivals, but one that is ahead is worth a sentence.
+        Kin share the first part of the name (``fresh-...``): no rivals, but one that is ahead is worth a sentence.
         """
         own = next((row for row in self.rows if row.memory == self.reference), None)
         if own is None:
             return []
         others = [row for row in self.rows if row.memory != own.memory and row.recommends]
-        rivals = [row for row in others if not row.memory.startswith(f"{own.memory}-")]
+        family = own.memory.partition("-")[0]
+        rivals = [row for row in others if row.memory != family and not row.memory.startswith(f"{family}-")]
         kin = [row for row in others if row not in rivals]
         found = [_against_best(own, rivals, measure) for measure in AHEAD]
         found += [_compared(own, row, measure) for measure in AHEAD for row in kin if _lead(own, row, measure) < 0]
