@@ -7,7 +7,7 @@ three use this one view, so that a condition means the same when it is mined and
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -82,12 +82,47 @@ class Origin:
 
 
 class RunIndex:
-    """Everything a run shows, indexed once; `at` gives the view from any of its turns."""
+    """Everything a run shows, indexed once; `at` gives the view from any of its turns.
 
-    def __init__(self, turns: Sequence[Turn]) -> None:
+    Args:
+        turns: The run.
+        base: The index of a run that this one goes on from. What it holds moves here and is added to, so that a step
+            of a running agent costs what is new in it; the base indexes its turns again if it is asked again.
+    """
+
+    def __init__(self, turns: Sequence[Turn], base: RunIndex | None = None) -> None:
         self.turns = tuple(turns)
         self.calls: list[tuple[int, ToolCall]] = [(i, c) for i, turn in enumerate(self.turns) for c in turn.calls]
         self._references: dict[int, tuple[dict[str, Any], frozenset[str]]] = {}
+        if base is not None:
+            self._take_over(base)
+
+    def _take_over(self, base: RunIndex) -> None:
+        """Moves here what the base has indexed, unless it holds something of a turn that has changed since."""
+        pairs = zip(self.turns, base.turns, strict=False)
+        start = next((i for i, (own, old) in enumerate(pairs) if own is not old), min(len(self.turns), len(base.turns)))
+        if any(_has_shown(turn) for turn in base.turns[start:]):
+            return
+        self._references = base._references
+        known, own = base.__dict__, self.__dict__  # what has been asked of it; the rest is indexed when asked for
+        if "shown" in known:
+            own["shown"] = known.pop("shown")
+            self.shown.extend(self._shown(start))
+        if "objects" in known:
+            own["objects"] = known.pop("objects")
+            self._add_objects(self.objects, start)
+        if "speech" in known:
+            own["speech"] = known.pop("speech")
+            self.speech.extend(self._speech(start))
+        if "raw_observations" in known:
+            own["raw_observations"] = known.pop("raw_observations")
+            self.raw_observations.extend(self._raw_observations(start))
+
+    def _successes(self, start: int) -> Iterator[tuple[int, ToolCall, str]]:
+        """``(turn, call, text)`` of successful observations from a turn on."""
+        for turn, call in self.calls:
+            if turn >= start and call.status is CallStatus.OK and call.observation is not None:
+                yield turn, call, call.observation.text
 
     def at(self, turn: int) -> History:
         """The view from just before a turn: calls of that turn and later ones are unknown."""
@@ -96,11 +131,10 @@ class RunIndex:
     @cached_property
     def shown(self) -> list[tuple[int, ToolCall, Mapping[str, tuple[str, ...]]]]:
         """``(turn, call, {value: paths})`` of successful observations, oldest first."""
-        return [
-            (turn, call, _paths_by_value(call.observation.text))
-            for turn, call in self.calls
-            if call.status is CallStatus.OK and call.observation is not None
-        ]
+        return list(self._shown(0))
+
+    def _shown(self, start: int) -> Iterator[tuple[int, ToolCall, Mapping[str, tuple[str, ...]]]]:
+        return ((turn, call, _paths_by_value(text)) for turn, call, text in self._successes(start))
 
     def references_in(self, data: dict[str, Any]) -> frozenset[str]:
         """Comparable identifiers inside an object of this run's observations; worked out once for each object."""
@@ -115,28 +149,37 @@ class RunIndex:
     def objects(self) -> dict[str, list[NamedObject]]:
         """For every identifier, the objects it names, oldest first."""
         index: dict[str, list[NamedObject]] = {}
-        for turn, call in self.calls:
-            if call.status is not CallStatus.OK or call.observation is None:
-                continue
-            for key, found, whole in _named_objects(call.observation.text, call.arguments or {}):
-                index.setdefault(key, []).append(NamedObject(turn, call, found, whole))
+        self._add_objects(index, 0)
         return index
+
+    def _add_objects(self, index: dict[str, list[NamedObject]], start: int) -> None:
+        for turn, call, text in self._successes(start):
+            for key, found, whole in _named_objects(text, call.arguments or {}):
+                index.setdefault(key, []).append(NamedObject(turn, call, found, whole))
 
     @cached_property
     def speech(self) -> list[tuple[int, str]]:
         """What the user said: ``(turn, lower-cased text)``."""
-        return [(i, t.text.lower()) for i, t in enumerate(self.turns) if t.role is Role.USER and t.text]
+        return list(self._speech(0))
+
+    def _speech(self, start: int) -> Iterator[tuple[int, str]]:
+        said = ((i, self.turns[i]) for i in range(start, len(self.turns)))
+        return ((i, turn.text.lower()) for i, turn in said if turn.role is Role.USER and turn.text)
 
     @cached_property
     def raw_observations(self) -> list[tuple[int, ToolCall, str]]:
         """Lower-cased texts of successful observations that have no structure and are too long for one value."""
-        found = []
-        for turn, call in self.calls:
-            if call.status is CallStatus.OK and call.observation is not None:
-                text = call.observation.text
-                if len(text) > _SHORT_TEXT and parse_observation(text) is None:
-                    found.append((turn, call, text.lower()))
-        return found
+        return list(self._raw_observations(0))
+
+    def _raw_observations(self, start: int) -> Iterator[tuple[int, ToolCall, str]]:
+        for turn, call, text in self._successes(start):
+            if len(text) > _SHORT_TEXT and parse_observation(text) is None:
+                yield turn, call, text.lower()
+
+
+def _has_shown(turn: Turn) -> bool:
+    """Whether a turn holds anything that an index of its run holds."""
+    return (turn.role is Role.USER and bool(turn.text)) or any(call.observation is not None for call in turn.calls)
 
 
 def observed_leaves(call: ToolCall) -> list[tuple[str, Any]]:
@@ -237,9 +280,9 @@ class History:
         self.now = now
 
     @classmethod
-    def live(cls, turns: Sequence[Turn]) -> History:
-        """The view from the end of a run in progress."""
-        index = RunIndex(turns)
+    def live(cls, turns: Sequence[Turn], base: History | None = None) -> History:
+        """The view from the end of a run in progress, which may go on from an earlier view."""
+        index = RunIndex(turns, base.index if base is not None else None)
         return index.at(len(index.turns))
 
     @property

@@ -10,18 +10,23 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import islice
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
 from fresh.history import History, text_leaves
-from fresh.traces.messages import parse_messages, parse_tool_call
+from fresh.traces.messages import Conversation, parse_messages, parse_tool_call
 from fresh.values import is_identifier, normalise
 from graph_schema.errors import ConfigError
 from graph_schema.trajectory import ToolCall, ToolSpec
 
 _Value = TypeVar("_Value")
+_LOOKED_AT = 8
+"""Histories that are compared with a new one; a running agent goes on from one of the last."""
+_MAX_BYTES = 1 << 25
+"""Of the messages of all histories that are kept."""
 _TOKEN = re.compile(r"[#$]?[A-Za-z0-9][\w.@:#/+-]*\w", re.ASCII)
 
 
@@ -105,12 +110,45 @@ def last_name(path: str) -> str:
 
 def plain(value: Any) -> Any:
     """A message or call as plain data: SDK objects are dumped, also those inside a message; the rest stays as it is."""
+    if type(value) is dict:  # nearly every message
+        calls = value.get("tool_calls")
+        if type(calls) is not list or all(type(call) is dict for call in calls):
+            return value
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json", exclude_none=True)
     if isinstance(value, Mapping) and isinstance(value.get("tool_calls"), list):
         return {**value, "tool_calls": [plain(call) for call in value["tool_calls"]]}
     return value
+
+
+class _Parsed(NamedTuple):
+    """A history that was read, to go on from.
+
+    Attributes:
+        content: Its messages as one JSON list.
+        size: How many they are.
+    """
+
+    content: bytes
+    size: int
+    conversation: Conversation
+    live: Live
+
+    @classmethod
+    def of(cls, content: bytes, listed: list[Any], base: _Parsed | None) -> _Parsed:
+        """Reads messages, the new ones only if those of the base come first."""
+        if base is None:
+            conversation, before = Conversation(listed), None
+        else:
+            conversation, before = base.conversation.continued(listed[base.size :]), base.live.history
+        live = Live(History.live(conversation.turns("live"), before))
+        return cls(content, len(listed), conversation, live)
+
+    def begins(self, content: bytes) -> bool:
+        """Whether a longer list of messages begins with these."""
+        end = len(self.content) - 1
+        return self.size > 0 and content[end : end + 1] == b"," and content.startswith(self.content[:-1])
 
 
 class LiveParser:
@@ -123,7 +161,8 @@ class LiveParser:
     def __init__(self, size: int = 64) -> None:
         self._size = size
         self._lock = Lock()
-        self._histories: OrderedDict[bytes, Live] = OrderedDict()
+        self._histories: OrderedDict[bytes, _Parsed] = OrderedDict()
+        self._bytes = 0
         self._tools: OrderedDict[bytes, dict[str, ToolSpec]] = OrderedDict()
 
     def history(self, messages: Sequence[Any] | None) -> Live:
@@ -135,7 +174,24 @@ class LiveParser:
         if isinstance(messages, str | bytes | Mapping) or not isinstance(messages or [], Sequence):
             raise ConfigError("messages must be a list of chat messages, such as [{'role': 'user', 'content': '...'}]")
         listed = [plain(message) for message in messages or ()]
-        return self._kept(self._histories, listed, lambda: Live(History.live(parse_messages(listed))))
+        try:
+            content = orjson.dumps(listed, option=orjson.OPT_NON_STR_KEYS)
+        except (TypeError, ValueError):  # surrogates, foreign objects: parsed each time
+            return Live(History.live(parse_messages(listed)))
+        with self._lock:
+            parsed = self._histories.get(content)
+            if parsed is None:
+                parsed = self._histories[content] = _Parsed.of(content, listed, self._longest_start(content))
+                self._bytes += len(content)
+                while len(self._histories) > 1 and (len(self._histories) > self._size or self._bytes > _MAX_BYTES):
+                    self._bytes -= len(self._histories.popitem(last=False)[0])
+            self._histories.move_to_end(content)
+        return parsed.live
+
+    def _longest_start(self, content: bytes) -> _Parsed | None:
+        """The longest of the newest histories that these messages go on from."""
+        newest = islice(reversed(self._histories.values()), _LOOKED_AT)
+        return next((h for h in sorted(newest, key=lambda h: -h.size) if h.begins(content)), None)
 
     def tools(self, tools: Sequence[Any] | None) -> dict[str, ToolSpec] | None:
         """The caller's tools by name; None when the caller gave no list.

@@ -59,7 +59,14 @@ class Context:
 
     def effect_of(self, tool: str) -> Effect:
         """As `effect`, of any tool."""
-        return effect_of(tool, self.index, self.specs)
+        effect = self._effects.get(tool)
+        if effect is None:
+            effect = self._effects[tool] = effect_of(tool, self.index, self.specs)
+        return effect
+
+    @cached_property
+    def _effects(self) -> dict[str, Effect]:
+        return {}
 
     def parameters_of(self, tool: str) -> Mapping[str, Any] | None:
         """The JSON Schema of a tool's arguments, if the caller gave it."""

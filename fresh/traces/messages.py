@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -59,7 +60,7 @@ class _Call:
 class _Turn:
     """A turn under construction."""
 
-    __slots__ = ("calls", "role", "text", "time", "tokens")
+    __slots__ = ("built", "calls", "role", "text", "time", "tokens")
 
     def __init__(self, role: Role, text: str, calls: list[_Call], time: float | None, tokens: int | None) -> None:
         self.role = role
@@ -67,6 +68,33 @@ class _Turn:
         self.calls = calls
         self.time = time
         self.tokens = tokens
+        self.built: tuple[str, Turn] | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether no result can be added any more."""
+        return self.built is not None or all(call.observation is not None for call in self.calls)
+
+    def copy(self) -> _Turn:
+        """The turn with its calls, to which results may still be added."""
+        return _Turn(self.role, self.text, [copy(call) for call in self.calls], self.time, self.tokens)
+
+    def build(self, name: str) -> Turn:
+        """The record, its call ids prefixed by a name; built once for a turn that is settled."""
+        if self.built is not None and self.built[0] == name:
+            return self.built[1]
+        turn = Turn.model_construct(
+            role=self.role,
+            text=self.text,
+            calls=tuple(
+                _finish_call(call, f"{name}/{position}", self.time, self.tokens)
+                for position, call in enumerate(self.calls)
+            ),
+            timestamp=self.time,
+        )
+        if self.settled:
+            self.built = name, turn
+        return turn
 
 
 def parse_messages(messages: Sequence[Mapping[str, Any]], *, run_id: str = "live") -> tuple[Turn, ...]:
@@ -153,13 +181,28 @@ class Conversation:
         self._turns: list[_Turn] = []
         self._rounds: list[_Turn] = []
         self._seen_ids: set[str] = set()
+        self._read(messages)
+
+    def _read(self, messages: Iterable[Mapping[str, Any]]) -> None:
         for message in messages:
             if isinstance(message, Mapping):
                 self._add(message)
             else:
                 self._note("message_not_object")
-        if any(call.observation is None for turn in self._rounds for call in turn.calls):
+        if not all(turn.settled for turn in self._rounds):
             self._note("call_without_result")
+
+    def continued(self, messages: Iterable[Mapping[str, Any]]) -> Conversation:
+        """The conversation with more messages; this one stays as it is, and what is settled is shared."""
+        other = Conversation(())
+        other.notes = Counter(self.notes)
+        del other.notes["call_without_result"]
+        copies = {id(turn): turn.copy() for turn in self._rounds if not turn.settled}
+        other._turns = [copies.get(id(turn), turn) for turn in self._turns]
+        other._rounds = [copies.get(id(turn), turn) for turn in self._rounds]
+        other._seen_ids = set(self._seen_ids)
+        other._read(messages)
+        return other
 
     def fingerprint(self) -> list[Any]:
         """What was said and done, as plain values: the part of a run that its content hash covers."""
@@ -181,18 +224,7 @@ class Conversation:
 
     def turns(self, run_id: str) -> tuple[Turn, ...]:
         """Builds the turns, their call ids prefixed by ``run_id``."""
-        return tuple(
-            Turn.model_construct(
-                role=turn.role,
-                text=turn.text,
-                calls=tuple(
-                    _finish_call(call, f"{run_id}/{index}/{position}", turn.time, turn.tokens)
-                    for position, call in enumerate(turn.calls)
-                ),
-                timestamp=turn.time,
-            )
-            for index, turn in enumerate(self._turns)
-        )
+        return tuple(turn.build(f"{run_id}/{index}") for index, turn in enumerate(self._turns))
 
     def _note(self, kind: str) -> None:
         self.notes[kind] += 1
