@@ -26,7 +26,9 @@ def enforced_rules(tool: ToolMemory | None, settings: GateSettings) -> tuple[Rul
 
 
 def _eligible(rule: Rule, settings: GateSettings) -> bool:
-    if rule.support < settings.min_support or rule.false_block > settings.max_false_block:
+    if rule.support < settings.min_support or rule.score < settings.min_score:
+        return False
+    if rule.false_block > settings.max_false_block:
         return False
     if isinstance(rule.condition, Confirmed):
         return settings.ask_confirmation
