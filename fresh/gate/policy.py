@@ -62,7 +62,8 @@ class PolicyRule(BaseModel):
     def plain(self) -> dict[str, Any]:
         """The rule as plain values, fields at their default left out."""
         values = self.model_dump(mode="json", exclude_defaults=True)
-        return values | {"condition": self.condition.model_dump(mode="json")}
+        condition = self.condition.model_dump(mode="json", exclude_defaults=True)
+        return values | {"condition": {"kind": self.condition.kind} | condition}
 
     def covers(self, tool: str, effect: Effect) -> bool:
         """Whether it speaks of a tool."""
