@@ -81,7 +81,14 @@ class Redactor:
         token = match[0]
         if is_random(token):
             return self._keep(token, "SECRET")
-        return self._keep(token, "ID") if is_identifier(token) else token
+        if not is_identifier(token) or self._is_known_path(token):
+            return token
+        return self._keep(token, "ID")
+
+    def _is_known_path(self, token: str) -> bool:
+        """Whether a token is a path such as ``address.line1`` whose names are all plain words or known."""
+        names = token.split(".")
+        return len(names) > 1 and all(not is_identifier(name) or self._allowed(name) for name in names)
 
     def _keep(self, token: str, kind: str) -> str:
         if _PLACEHOLDER.fullmatch(token) or self._allowed(token):

@@ -90,3 +90,9 @@ def test_names_that_say_secret(name: str):
 @pytest.mark.parametrize("name", ["keyword", "key", "passenger", "order_id", "author", "spin"])
 def test_names_that_do_not(name: str):
     assert not is_secret_name(name)
+
+
+def test_a_path_of_names_that_the_history_shows_stays():
+    redactor = Redactor(lambda: ['{"home": {"line1": "224 Elm Street"}}'])
+    assert redactor.clean("line1 from field home.line1 of the result") == "line1 from field home.line1 of the result"
+    assert redactor.clean("from field home.line9 of the result") == "from field <ID> of the result"
