@@ -102,7 +102,10 @@ def run_command(
 
 
 def _changed(config: CompareConfig, changes: Mapping[str, Any]) -> CompareConfig:
-    return replace(config, **{name: value for name, value in changes.items() if value not in (None, ())})
+    wanted = {name: value for name, value in changes.items() if value not in (None, ())}
+    if wanted.keys() & {"mine_agents", "measure_agents"}:
+        wanted["name"] = f"{config.name}-across-models"  # files of its own beside those of the ordinary comparison
+    return replace(config, **wanted)
 
 
 def _print(report: CompareReport, console: Console) -> None:

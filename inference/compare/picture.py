@@ -42,7 +42,9 @@ def draw(report: CompareReport, path: Path) -> bool:
         axis.grid(axis="x", linewidth=0.4, alpha=0.6)
         axis.spines[["top", "right", "left"]].set_visible(False)
         axis.tick_params(labelsize=8, left=False)
-        axis.set_xlim(left=min(0.0, axis.get_xlim()[0]))
+        ends = [own.high for row in report.rows if (own := row.measures[name]) is not None]
+        right = max([*ends, 0.05])  # all at zero is a picture too
+        axis.set_xlim(-0.03 * right, 1.05 * right)
     axes[0].set_yticks(range(len(names)), names)
     axes[0].set_ylim(len(names) - 0.5, -0.5)
     figure.suptitle(f"{report.name}: {report.counts['tasks']} held-out tasks, 95% intervals over tasks", fontsize=10)

@@ -276,7 +276,9 @@ def caption(report: CompareReport) -> str:
     """What the figures are of."""
     counts, settings = report.counts, report.settings
     made = ", ".join(f"{name} {version}" for name, version in report.versions.items())
-    return (
+    sides = [(word, settings[f"{key}_agents"]) for word, key in (("mined", "mine"), ("measured", "measure"))]
+    across = "".join(f"{word}: runs of {', '.join(names)}; " for word, names in sides if names)
+    return across + (
         f"{counts['measured_runs']} runs of {counts['tasks']} held-out tasks in {counts['groups']} groups, "
         f"{settings['folds']} folds; {counts['points']} decision points, {counts['points_with_needed']} of them with "
         f"something right to come; {counts['failures']} failures; at most {settings['budget']} tokens; mean over tasks "

@@ -85,6 +85,19 @@ def test_wrong_arguments(configs: list[str], data: Path | None, options: Options
         command(configs, data, options)
 
 
+def test_across_models_the_files_have_a_name_of_their_own(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in (DESKS / "garden.jsonl").read_text(encoding="utf-8").splitlines()]
+    agents = [json.dumps(row | {"agent": f"model-{i % 2}"}) for i, row in enumerate(rows)]
+    (tmp_path / "runs.jsonl").write_text("\n".join(agents))
+    (tmp_path / "c.yaml").write_text("name: desks\npaths: [runs.jsonl]\nfolds: 2\nencoder: hashed\n")
+    options = Options(
+        memories=("bm25",), work=tmp_path / "w", output=tmp_path / "o", changes={"measure_agents": ("*-1",)}
+    )
+    (report,), shown = command([str(tmp_path / "c.yaml")], tmp_path, options)
+    assert report.counts["measured_runs"] == report.counts["runs"] / 2
+    assert (tmp_path / "o" / "compare-desks-across-models.md").is_file() and "measured: runs of *-1" in shown
+
+
 def test_a_file_as_work_folder(config: Path, tmp_path: Path) -> None:
     (tmp_path / "work").write_text("")
     with pytest.raises(ConfigError, match="work is a file"):
