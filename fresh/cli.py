@@ -506,6 +506,78 @@ def eval_tau2(
         report.write_json(json_file)
 
 
+@evaluate.command("llm")
+def eval_llm(
+    model: Annotated[str, typer.Option("--model", help="Name of the model at the endpoint.", show_default=False)],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="Folder of the runs; finished ones are kept and not run again.", show_default=False
+        ),
+    ],
+    memory: Annotated[
+        Path | None, typer.Option("--memory", help="Frozen memory behind guidance and gate.", show_default=False)
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help="Chat endpoint, up to and with /v1; the key is OPENAI_API_KEY.")
+    ] = None,
+    domain: Annotated[str, typer.Option("--domain", help="airline or retail.")] = "retail",
+    split: Annotated[str, typer.Option("--split", help="Official split of the tasks.")] = "test",
+    arms: Annotated[
+        list[str] | None,
+        typer.Option("--arm", help="none, bm25, guidance, gate or guidance+gate; the first is compared with."),
+    ] = None,
+    notes: Annotated[
+        list[Path] | None, typer.Option("--notes", help="Recorded runs that the arm bm25 takes notes from.")
+    ] = None,
+    user: Annotated[str, typer.Option("--user", help="scripted, or model: the same model in the role.")] = "scripted",
+    protocol: Annotated[
+        str, typer.Option("--protocol", help="tools: native calls; json: one JSON object held to a schema.")
+    ] = "tools",
+    writes: Annotated[int | None, typer.Option("--writes", help="Only tasks with this many gold writes.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="The first so many tasks.")] = None,
+    tasks: Annotated[list[str] | None, typer.Option("--task", help="Only this task.")] = None,
+    trials: Annotated[int, typer.Option("--trials", min=1, help="Runs per task and arm.")] = 1,
+    max_steps: Annotated[int, typer.Option("--max-steps", min=1, help="Answers of the model in a run.")] = 12,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="Tokens of one answer.")] = 512,
+    seen_tasks: Annotated[
+        bool, typer.Option("--seen-tasks", help="Allow tasks that were mined: for development, not for measuring.")
+    ] = False,
+    prefix_file: Annotated[
+        bool, typer.Option("--prefix-file", help="A llama-server that saves slots: start every run from one state.")
+    ] = False,
+    json_file: JsonFile = None,
+) -> None:
+    """Closed loop: a model behind an OpenAI-compatible endpoint, alone and with notes, guidance and gate."""
+    from fresh.cli_files import write_json
+    from inference.evaluate.executors.command import DEFAULT_ARMS, evaluate_executor, loop_settings
+
+    settings = loop_settings(protocol=protocol, trials=trials, max_steps=max_steps, max_tokens=max_tokens)
+    report = evaluate_executor(
+        memory,
+        model,
+        output,
+        base_url=base_url,
+        domain=domain,
+        split=split,
+        arms=arms or DEFAULT_ARMS,
+        notes=notes or (),
+        user=user,
+        writes=writes,
+        limit=limit,
+        tasks=tasks,
+        seen_tasks=seen_tasks,
+        prefix_file=prefix_file,
+        settings=settings,
+        console=_console(stderr=True),
+    )
+    for table in report.tables():
+        _console().print(table)
+    write_json(output / "report.json", report.as_json())
+    if json_file is not None:
+        write_json(json_file, report.as_json())
+
+
 @app.command()
 def record(
     folder: Annotated[Path, typer.Argument(help="Where the recordings go, one file a domain.")] = Path(
