@@ -172,7 +172,8 @@ def make_report(plan: Plan, results: Mapping[str, Sequence[FoldResult]], *, refe
         results: What each memory advised on each fold.
         reference: The memory to compare the others with.
     """
-    scores = {memory: _scores(plan, own) for memory, own in results.items()}
+    readers = {result.fold: reader_for(plan, result.fold) for own in list(results.values())[:1] for result in own}
+    scores = {memory: _scores(plan, own, readers) for memory, own in results.items()}
     reference = reference if reference in scores else ""
     seed = plan.config.seed
     rows = []
@@ -200,10 +201,10 @@ def make_report(plan: Plan, results: Mapping[str, Sequence[FoldResult]], *, refe
     )
 
 
-def _scores(plan: Plan, results: Sequence[FoldResult]) -> list[RunScore]:
+def _scores(plan: Plan, results: Sequence[FoldResult], readers: Mapping[int, Reader]) -> list[RunScore]:
     scores = []
     for result in results:
-        reader = reader_for(plan, result.fold)
+        reader = readers[result.fold]
         for held in plan.measured(result.fold):
             scores.append(score_run(held, [reader.read(given.text) for given in result.advice[held.run.id]]))
     return scores
