@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fresh.conditions import AtMost, CalledBefore, Condition, Grounded, Never, ReadBefore, SameCount
+from fresh.conditions import AtMost, CalledBefore, Condition, FieldIs, Grounded, Never, ReadBefore, SameCount
 from fresh.mining.candidates import FieldTasks, candidates
 from fresh.mining.field_rules import field_rules
 from fresh.mining.use import Use, held_in
@@ -145,7 +145,9 @@ def _worth_keeping(mined: MinedCondition, thresholds: Thresholds) -> bool:
 def enforceable(mined: MinedCondition, thresholds: Thresholds) -> bool:
     """Whether enough tasks stand behind a condition for a gate to enforce it."""
     condition = mined.condition
-    if isinstance(condition, ReadBefore | Grounded | Never) or getattr(condition, "error", ""):
+    if isinstance(condition, ReadBefore | Grounded | Never):
+        return True
+    if isinstance(condition, FieldIs) and condition.error:
         return True
     if mined.contrast < thresholds.contrast:
         return mined.tasks >= thresholds.uncontested_tasks
