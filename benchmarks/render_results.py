@@ -93,9 +93,30 @@ def _closed_loop(values: dict[str, Any]) -> list[str]:
 
 
 def _gate(values: dict[str, Any]) -> list[str]:
-    names = {"passed_gold": "gold writes let pass", "held_other": "other writes held"}
+    names = {"passed_right": "right writes let pass", "held_wrong": "wrong writes held"}
+    names |= {"held_accepted": "of those taken", "held_refused": "of those refused"}
     rows = [[report["name"], *(_rate(report[name]) for name in names)] for report in values["gate"]]
-    return [table(["runs of", *names.values()], rows)]
+    kinds = [
+        [
+            report["name"],
+            kind,
+            *(str(count["held"][part]) for part in ("whole", "part")),
+            *(str(count[name]) for name in ("refused", "foreseeable", "held_foreseeable", "meaning_only")),
+        ]
+        for report in values["gate"]
+        for kind, count in report["kinds"].items()
+    ]
+    chosen = [
+        [curve["name"], f"{point['max_false_block']:.1%}", _rate(point["false_block"]), _rate(point["recall"])]
+        for curve in values["curves"]
+        if (point := curve["chosen"]) is not None
+    ]
+    columns = ["runs of", "kind", "wrong", "held", "refused anyway", "foreseeable", "held of these", "meaning only"]
+    return [
+        table(["runs of", *names.values()], rows),
+        table(columns, kinds),
+        table(["runs of", "bound", "right writes held", "wrong writes held"], chosen),
+    ]
 
 
 def _mined(values: dict[str, Any]) -> list[str]:

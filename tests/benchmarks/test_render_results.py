@@ -78,3 +78,19 @@ def test_text_is_kept_as_it_is_and_unknown_results_are_refused(script: ModuleTyp
     (tmp_path / "r.json").write_text('{"something": 1}')
     with pytest.raises(SystemExit, match="does not know"):
         script.render(PLACE, tmp_path)
+
+
+def test_gate(script: ModuleType, tmp_path: Path) -> None:
+    share = {"part": 1, "whole": 2, "low": 0.1, "high": 0.9, "value": 0.5}
+    count = {"held": share, "refused": 1, "foreseeable": 2, "held_foreseeable": 1, "meaning_only": 0}
+    report = {"name": "shop", "passed_right": share, "held_wrong": share, "held_accepted": share, "held_refused": None}
+    chosen = {"max_false_block": 0.01, "false_block": share, "recall": share}
+    curves = [{"name": "shop", "chosen": chosen}, {"name": "desk", "chosen": None}]
+    values = {"gate": [report | {"kinds": {"wrong object": count}}], "curves": curves}
+    (tmp_path / "r.json").write_text(json.dumps(values))
+    text = script.render(PLACE, tmp_path)
+    rate = "50.0% [10.0%, 90.0%] of 2"
+    assert f"| shop | {rate} | {rate} | {rate} | - |" in text
+    assert "| shop | wrong object | 2 | 1 | 1 | 2 | 1 | 0 |" in text
+    assert f"| shop | 1.0% | {rate} | {rate} |" in text
+    assert "desk" not in text
