@@ -49,6 +49,8 @@ class Setting:
         fitter: Trains a reranker; a memory that has to be trained refuses to be built without one.
         training: Options of the fitter: ``model``, ``data``, ``max_epochs``.
         seed: Of everything random.
+        subject_arguments: Arguments that say whose request it is: a memory that validates on some of its runs must not
+            split a subject; see `fresh.splits.task_groups`.
     """
 
     encoder: Encoder | None = None
@@ -56,6 +58,7 @@ class Setting:
     fitter: Fitter | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
+    subject_arguments: tuple[str, ...] = ()
 
 
 class Memory(Protocol):

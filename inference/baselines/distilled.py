@@ -3,15 +3,16 @@
 ReasoningBank lets a model judge each run and write up to three items of it, each with a title, a description and a
 content: strategies from successes, lessons from failures. Recall is by the likeness of the new task with those the
 items came from, and one recalled task is best. Here rules write the items: of a success, the way it took; of any run,
-the errors it met with what resolved them; of a failed run, writes with values that nobody had said or shown, and calls
-repeated unchanged. Items that say the same are merged, with all the runs they came from; the part of a way that is done
-already is left out.
+the errors it met with what resolved them, and calls repeated unchanged; of a failed run, writes with values that nobody
+had said or shown, and writes without the user's yes, unless successful runs do without it as often. Items that say the
+same are merged, with all the runs they came from; the part of a way that is done already is left out.
 
 Source: Ouyang et al., "ReasoningBank: Scaling Agent Self-Evolving with Reasoning Memory" (arXiv 2509.25140).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
@@ -20,6 +21,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from fresh.history import RunIndex
 from fresh.mining.credit import Credit
 from fresh.mining.patterns import in_words
 from graph_schema.trajectory import Effect, Outcome, Trajectory
@@ -30,6 +32,7 @@ from inference.baselines.wording import Statement, failure_line, fix_words, head
 
 _STRATEGIES = 1
 _LESSONS = 3
+_UNASKED = "unasked"
 _SUPPORT = 0.05
 """How much twice as many runs behind a lesson count, beside its likeness."""
 
@@ -73,7 +76,9 @@ class Distilled:
         for position, run in enumerate(store.runs):
             for key, item in _items(run):
                 items.setdefault(key, item).sources.add(position)
-        return cls(store, list(items.values()))
+        harmless = Counter(tool for run in store.runs if run.succeeded for tool in _unasked(run))
+        kept = [item for key, item in items.items() if key[0] != _UNASKED or len(item.sources) > harmless[item.tool]]
+        return cls(store, kept)
 
     def guide(self, messages: Sequence[Any], tools: Sequence[Any] | None, budget: int) -> Advice:
         """The strategy of the nearest task, then lessons, those on tools it still needs first."""
@@ -124,16 +129,25 @@ def _items(run: Recorded) -> Iterator[tuple[tuple[str, ...], Item]]:
         if step.failed:
             fix = fixes.get(position)
             content = failure_line(step.tool, step.failed, fix_words(step.tool, fix) if fix else "")
-            yield (
-                ("fails", step.tool, step.failed),
-                Item(f"When {in_words(step.tool)} fails", "", (), content, step.tool),
-            )
+            item = Item(f"When {in_words(step.tool)} fails", content=content, tool=step.tool)
+            yield ("fails", step.tool, step.failed), item
         if step.credit is Credit.REPEATED and step.failed:
             content = f"Avoid: calling {step.tool} again unchanged after it failed"
             yield ("again", step.tool), Item("Change something first", content=content, tool=step.tool)
         if step.credit is Credit.PREMATURE and run.outcome is Outcome.FAILURE:
             content = f"Avoid: {step.pattern} with a value that nobody has said or shown"
             yield ("premature", step.pattern), Item("Look before you write", content=content, tool=step.tool)
+    if run.outcome is Outcome.FAILURE:
+        for tool in _unasked(run):
+            content = f"Avoid: calling {tool} before the user has agreed to it"
+            yield (_UNASKED, tool), Item("Ask first", content=content, tool=tool)
+
+
+def _unasked(run: Recorded) -> set[str]:
+    """Tools of the writes that went through without the user's yes."""
+    index = RunIndex(run.run.turns)
+    writes = [step for step in run.steps if step.effect is Effect.WRITE and not step.failed]
+    return {step.tool for step in writes if not index.at(step.turn).confirmed()}
 
 
 def _strategy(run: Recorded) -> tuple[tuple[str, ...], Item]:

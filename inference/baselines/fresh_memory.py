@@ -8,7 +8,7 @@ share one network.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -173,10 +173,12 @@ class _Prepared:
     """Runs ready to be learned from, the memory of all of them, and every network trained on them.
 
     Args:
-        corpus: The runs.
+        runs: The runs.
+        corpus: What is to be seen of them.
     """
 
-    def __init__(self, corpus: Corpus) -> None:
+    def __init__(self, runs: Sequence[Trajectory], corpus: Corpus) -> None:
+        self.runs = runs
         self.corpus = corpus
         self._fits: dict[bytes, tuple[Reranker, dict[str, float]]] = {}
 
@@ -222,13 +224,13 @@ _PREPARED: Kept[_Prepared] = Kept(2)
 
 def _prepared(trajectories: Sequence[Trajectory], setting: Setting, failures: bool) -> _Prepared:
     """Runs made ready, shared by all arms that see the same of them."""
-    data: Mapping[str, Any] = setting.training.get("data") or {}
-    subjects = tuple(data.get("subject_arguments") or ())
+    subjects = setting.subject_arguments
     effects = tuple(sorted(setting.effects.items()))
     encoder = encoder_of(setting)
-    key = (tuple(sorted({run.id for run in trajectories})), failures, subjects, effects, encoder)
+    runs = [run for _, run in sorted({run.id: run for run in trajectories}.items())]
+    key = (tuple(map(id, runs)), failures, subjects, effects, encoder)  # what is kept holds the runs themselves
     kind = Corpus if failures else SuccessCorpus
-    return _PREPARED.get(key, lambda: _Prepared(kind(trajectories, encoder, subjects, setting.effects)))
+    return _PREPARED.get(key, lambda: _Prepared(runs, kind(runs, encoder, subjects, setting.effects)))
 
 
 class SuccessCorpus(Corpus):

@@ -6,6 +6,7 @@ or an old order's number, whatever it recalls.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +17,14 @@ from fresh.history import RunIndex
 from fresh.mining.credit import Credit
 from fresh.mining.evidence import CallEvidence, run_evidence
 from fresh.mining.miner import EffectResolver
-from fresh.mining.patterns import request_text
+from fresh.mining.patterns import action_pattern, request_text
 from fresh.mining.repairs import Fix
+from fresh.values import is_data_key
 from graph_schema.trajectory import Effect, Outcome, Role, Trajectory
 from inference.baselines.kept import Kept
+
+_TOOL_NAME = re.compile(r"[^\s<>\"'`(),;]{1,128}")
+_NO_TOOL = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +107,22 @@ class Recorded:
 
 
 def _step(turn: int, found: CallEvidence) -> Step:
-    fields = found.fields or ()
+    """A call in words. Names can be made up by a model too: what cannot be one is not shown."""
+    tool, pattern = found.tool, found.pattern
+    if not _TOOL_NAME.fullmatch(tool):
+        tool = pattern = _NO_TOOL
+    elif any(is_data_key(name) for name in found.arguments or ()):
+        pattern = action_pattern(tool, {name: None for name in found.arguments or () if not is_data_key(name)})
     return Step(
-        turn, found.tool, found.pattern, found.effect, found.error or "", found.credit, fields, found.origins
-    )  # fmt: skip
+        turn=turn,
+        tool=tool,
+        pattern=pattern,
+        effect=found.effect,
+        failed=found.error or "",
+        credit=found.credit,
+        fields=found.fields or (),
+        sources=found.origins,
+    )
 
 
 _READ: Kept[list[Recorded]] = Kept(4)
@@ -119,7 +136,7 @@ def read(trajectories: Iterable[Trajectory], effects: Mapping[str, Effect] | Non
         effects: What the caller says of tools.
     """
     runs = sorted({run.id: run for run in trajectories}.values(), key=lambda run: run.id)
-    key = (tuple(run.id for run in runs), tuple(sorted((effects or {}).items())))
+    key = (tuple(map(id, runs)), tuple(sorted((effects or {}).items())))  # what is kept holds the runs themselves
     resolver = EffectResolver(effects)
     return _READ.get(key, lambda: [_recorded(run, resolver) for run in runs])
 

@@ -80,7 +80,8 @@ class Writer:
 
 
 def head(text: str, characters: int = _REQUEST_CHARACTERS) -> str:
-    """The beginning of a text, cut after a whole word."""
+    """The beginning of a text, cut after a whole word, to be put between double quotes."""
+    text = text.replace('"', "'")
     return text if len(text) <= characters else text[:characters].rsplit(" ", 1)[0] + " …"
 
 

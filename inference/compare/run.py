@@ -179,6 +179,7 @@ def _ask(plan: Plan, name: str, builder: Builder, fold: int, fitter: Fitter | No
         fitter=fitter,
         training=plan.config.training,
         seed=plan.config.seed,
+        subject_arguments=plan.config.subject_arguments,
     )
     start = time.perf_counter()
     memory = builder(runs, setting)
