@@ -24,6 +24,11 @@ class Entry:
     group: str
     line: str
 
+    @property
+    def extra(self) -> str:
+        """The extra of this project that it needs; empty for none. What needs one is built only when asked for."""
+        return "bench" if self.group == "packages" else ""
+
     def memory(self) -> type[Memory]:
         """The class."""
         module, name = self.where.split(":")

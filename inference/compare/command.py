@@ -127,7 +127,7 @@ def print_memories(builders: Mapping[str, object], groups: Mapping[str, Sequence
 def chosen(
     names: Iterable[str], builders: Mapping[str, object], groups: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
-    """Memories by name or by group, each once, in the order asked for; all of them when none is named.
+    """Memories by name or by group, each once, in the order asked for; when none is named, all that need no extra.
 
     Raises:
         ConfigError: There is no such memory; the message names the nearest.
@@ -140,7 +140,7 @@ def chosen(
             found[name] = None
         else:
             raise ConfigError(_unknown(name, [*builders, *groups]))
-    return tuple(found or builders)
+    return tuple(found or (name for name, builder in builders.items() if not getattr(builder, "extra", "")))
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:

@@ -238,4 +238,5 @@ def test_the_registry_names_what_it_builds() -> None:
         if entry.group != "packages":
             assert entry.memory().name == name
     assert GROUPS["baselines"][0] == "none" and "fresh" in GROUPS["ablations"] and "bm25" in GROUPS["controls"]
+    assert {name for name, entry in MEMORIES.items() if entry.extra} == set(GROUPS["packages"]) - {"fresh"}
     assert {name for group in GROUPS.values() for name in group} == set(MEMORIES)
