@@ -71,11 +71,13 @@ class Origin:
             only the agent's word) or ``nowhere``.
         tool: For an observation, the tool that returned it.
         path: For an observation, the path inside it.
+        in_text: For an observation, whether only its running text speaks of the value.
     """
 
     kind: str
     tool: str = ""
     path: str = ""
+    in_text: bool = False
 
     def __str__(self) -> str:
         return f"{self.tool}:{self.path}" if self.kind == "observation" else self.kind
@@ -340,7 +342,7 @@ class History:
         if key is not None and len(key) > 2:
             for turn, call, text in reversed(self.index.raw_observations):
                 if turn < self.now and _stands_in(key, text):
-                    return Origin("observation", call.tool, "text")
+                    return Origin("observation", call.tool, "text", in_text=True)
         return Origin("nowhere")
 
     def shown_together(self, first: Any, second: Any, *, whole_result: bool = False) -> bool:

@@ -68,6 +68,8 @@ class Rule:
 
 
 _ID_NAME = re.compile(r"(?:^|_|\.)ids?\W*$|[a-z]Ids?\W*$")
+_IN_TEXT = ":text"
+"""How an origin in the running text of a result is written (`fresh.history.Origin`)."""
 _NO_RULE = Rule(-1, Grounded(argument=""), 0)
 
 
@@ -244,9 +246,10 @@ class ToolIndex:
                 if argument in known or support <= best.get(argument, _NO_RULE).support:
                     continue
                 plain = not entry.get("choices") and not _ID_NAME.search(argument)
+                firm = not any(source.endswith(_IN_TEXT) for source in counts)
                 best[argument] = Rule(
                     action.index,
-                    Grounded(argument=argument, plain=plain),
+                    Grounded(argument=argument, plain=plain, firm=firm),
                     support,
                     nowhere,
                     tasks=self._tasks(action.index),

@@ -6,7 +6,7 @@ the miner counts how verified and failed uses differ and when the gate decides.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import Field, TypeAdapter
 
@@ -31,6 +31,9 @@ Condition = Annotated[
     Field(discriminator="kind"),
 ]
 
+KINDS = frozenset(kind.model_fields["kind"].default for kind in get_args(get_args(Condition)[0]))
+"""The kinds of conditions, by name."""
+
 _ADAPTER: TypeAdapter[Condition] = TypeAdapter(Condition)
 
 
@@ -40,6 +43,7 @@ def parse_condition(data: dict[str, Any]) -> Condition:
 
 
 __all__ = [
+    "KINDS",
     "Asked",
     "AtMost",
     "CalledBefore",

@@ -21,11 +21,14 @@ class Grounded(BaseCondition):
     Attributes:
         plain: Names and numbers in ordinary text count too, such as a street; otherwise only values that name an
             object do. Words in small letters are choices, and never count.
+        firm: What only the running text of a result speaks of was not seen: a text is somebody's words, and may be an
+            order to the agent.
     """
 
     kind: Literal["grounded"] = "grounded"
     argument: str
     plain: bool = False
+    firm: bool = False
 
     def values(self, arguments: dict[str, Any]) -> list[Any]:
         """The values that must have been said or seen."""
@@ -38,11 +41,12 @@ class Grounded(BaseCondition):
         values = self.values(arguments)
         if not values:
             return None
-        return all(history.origin(value).kind != "nowhere" for value in values)
+        return all(is_grounded(value, history, firm=self.firm) for value in values)
 
     def text(self, action: str) -> str:
         """One line for a person or a model."""
-        return f"before {action}: {self.argument} was given by the user or seen in a result"
+        beyond = ", not in its running text alone" if self.firm else ""
+        return f"before {action}: {self.argument} was given by the user or seen in a result{beyond}"
 
 
 class Within(BaseCondition):
@@ -168,6 +172,12 @@ class SameCount(BaseCondition):
         """One line for a person or a model."""
         other = f"{self.path} of the object that {self.other} names" if self.path else self.other
         return f"before {action}: {self.argument} has as many entries as {other}"
+
+
+def is_grounded(value: Any, history: History, *, firm: bool = False) -> bool:
+    """Whether a value was said or seen; ``firm`` leaves out what only running text speaks of."""
+    origin = history.origin(value)
+    return origin.kind != "nowhere" and not (firm and origin.in_text)
 
 
 def value_places(value: Any, history: History) -> frozenset[str]:

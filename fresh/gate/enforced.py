@@ -51,16 +51,20 @@ def conditions_by_form(call: ToolCall, index: ToolIndex, asks_first: bool) -> It
     """What holds of a write by its form alone, while memory has too few uses of it to say more.
 
     An argument that a known look-up takes as its only parameter names an object: it must have been said or seen, and
-    the object looked at. Where the memory's other writes wait for the user's yes, so does this one; a write that it has
-    never seen always does.
+    the object looked at. Where the memory's other writes wait for the user's yes, so does this one.
+
+    Args:
+        call: The write.
+        index: Tools of the memory.
+        asks_first: Whether writes wait for the user's yes here.
     """
     for name, value in (call.arguments or {}).items():
         reader = index.lookups.get(name)
         if reader is None or not is_reference(name, value):
             continue
         tool, node = reader
-        yield Rule(node, Grounded(argument=name), 0)
+        yield Rule(node, Grounded(argument=name, firm=True), 0)
         yield Rule(node, ReadBefore(tool=tool, parameter=name, argument=name), 0)
     known = index.get(call.tool)
-    if known is None or asks_first:
+    if asks_first:
         yield Rule(known.node if known and known.node is not None else -1, Confirmed(), 0)

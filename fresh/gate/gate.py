@@ -85,8 +85,25 @@ class Gate:
 
     @cached_property
     def _asks_first(self) -> bool:
-        """Whether the user's yes is enforced on any write of the memory."""
-        return any(isinstance(rule.condition, Confirmed) for name in self.index.names for rule in self.rules(name))
+        """Whether the user's yes is enforced on any write of the memory; if it knows no write well, whether by rule."""
+        if any(isinstance(rule.condition, Confirmed) for name in self.index.names for rule in self.rules(name)):
+            return True
+        known = (self.index.get(name) for name in self.index.names)
+        return not any(t and t.effect is Effect.WRITE and t.tasks >= self.settings.min_tasks for t in known)
+
+    def score(self, call: ToolCall, live: Live) -> float:
+        """Chance that a write is wrong, by the mined conditions it breaks, enforced or not; 0 where it breaks none.
+
+        Args:
+            call: The write.
+            live: The history before it.
+        """
+        known = self.index.get(call.tool)
+        if known is None or call.arguments is None:
+            return 0.0
+        history = live.history
+        broken = (rule.score for rule in known.rules if rule.condition.holds(call.arguments, history) is False)
+        return max(broken, default=0.0)
 
     def decide(
         self,

@@ -22,7 +22,7 @@ from fresh.conditions import (
     object_via,
     references,
 )
-from fresh.conditions.values import belong_together, value_places
+from fresh.conditions.values import belong_together, is_grounded, value_places
 from fresh.fill import (
     REQUEST,
     Filled,
@@ -92,20 +92,20 @@ def _ask(missing: list[Filled]) -> str:
 
 def ungrounded(context: Context, argument: str) -> list[Any]:
     """Values of an argument that should have been said or shown, and were not."""
-    plain = any(
-        isinstance(r.condition, Grounded) and r.condition.argument == argument and r.condition.plain
-        for r in context.rules
-    )
+    own = [r.condition for r in context.rules if isinstance(r.condition, Grounded) and r.condition.argument == argument]
+    plain, firm = any(c.plain for c in own), any(c.firm for c in own)
     values = Grounded(argument=argument, plain=plain).values(context.arguments)
     if not values and not plain and is_reference(argument, "letters"):  # an id by its name, whatever stands in it
         values = argument_values(context.arguments, argument)
-    return [value for value in values if context.live.history.origin(value).kind == "nowhere"]
+    return [value for value in values if not is_grounded(value, context.live.history, firm=firm)]
 
 
 def ground(context: Context, argument: str) -> Remedy:
     """A value that came from nowhere: what stands in the history in its place, or where it would come from."""
     wrong = ungrounded(context, argument)
-    reason = f"{argument} has a value that the user did not give and no result shows"
+    in_text = wrong and is_grounded(wrong[0], context.live.history)
+    where = "only the running text of a result speaks of" if in_text else "no result shows"
+    reason = f"{argument} has a value that the user did not give and {where}"
     source = unread_source(argument, context.tool, context.live)
     todos = []
     if source is not None:

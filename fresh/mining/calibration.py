@@ -97,8 +97,8 @@ def calibrate(
 
     cost = _false_blocks(known, tried, score)
     return [
-        Trust(value, cost(value) if enforceable(condition, thresholds) else 1.0)
-        for condition, value in zip(mined, map(score, mined), strict=True)
+        Trust(value, cost(value) if enough else 1.0)
+        for value, enough in zip(map(score, mined), enforceable(mined, thresholds), strict=True)
     ]
 
 
@@ -124,8 +124,9 @@ def _held_out(uses: Sequence[Use], thresholds: Thresholds, reads: frozenset[str]
     for part, held_out in sorted(parts.items()):
         by_tool: dict[str, list[MinedCondition]] = defaultdict(list)
         inside = [use for other, others in parts.items() if other != part for use in others]
-        for condition in mine_preconditions(inside, thresholds, reads):
-            if enforceable(condition, thresholds):
+        found_inside = mine_preconditions(inside, thresholds, reads)
+        for condition, enough in zip(found_inside, enforceable(found_inside, thresholds), strict=True):
+            if enough:
                 by_tool[condition.tool].append(condition)
         for use in held_out:
             for condition in by_tool[use.tool]:

@@ -62,7 +62,7 @@ def candidates(
     seen_reads = frequent(item for use in verified for item in use.reads if item[0] in reads)
     found += [ReadBefore(tool=t, parameter=p, argument=a) for t, p, a in seen_reads]
     arguments = frequent(path for use in verified for path, named in use.arguments.items() if named)
-    found += [Grounded(argument=path) for path in arguments]
+    found += [Grounded(argument=path, firm=firm) for path in arguments for firm in (False, True)]
     found += [
         Within(argument=a, anchor=b, via=v)
         for a, b, v in frequent(key for use in verified for key, held in use.within.items() if held)

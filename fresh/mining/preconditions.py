@@ -142,16 +142,31 @@ def _worth_keeping(mined: MinedCondition, thresholds: Thresholds) -> bool:
     return _enough_contrast(mined, thresholds)
 
 
-def enforceable(mined: MinedCondition, thresholds: Thresholds) -> bool:
-    """Whether enough tasks stand behind a condition for a gate to enforce it."""
-    condition = mined.condition
-    if isinstance(condition, ReadBefore | Grounded | Never):
-        return True
-    if isinstance(condition, FieldIs) and condition.error:
-        return True
-    if mined.contrast < thresholds.contrast:
-        return mined.tasks >= thresholds.uncontested_tasks
-    return isinstance(condition, SameCount | AtMost) or mined.tasks >= thresholds.picked_tasks
+def enforceable(mined: Sequence[MinedCondition], thresholds: Thresholds) -> list[bool]:
+    """Whether enough tasks stand behind each condition for a gate to enforce it.
+
+    The same condition on several tools (an argument and its anchor have the same names everywhere) is one custom of the
+    place: where a tool's own uses never broke it, the tasks of the others count with its own.
+    """
+    tasks: dict[Condition, set[str]] = defaultdict(set)
+    contrast: dict[Condition, float] = defaultdict(float)
+    for item in mined:
+        tasks[item.condition] |= {task for task, counts in item.by_task.items() if counts[0]}
+        contrast[item.condition] = max(contrast[item.condition], item.contrast)
+
+    def enough(item: MinedCondition) -> bool:
+        if isinstance(item.condition, ReadBefore | Grounded | Never):
+            return True
+        if isinstance(item.condition, FieldIs) and item.condition.error:
+            return True
+        shared = not item.violated[0]
+        known = len(tasks[item.condition]) if shared else item.tasks
+        contested = (contrast[item.condition] if shared else item.contrast) >= thresholds.contrast
+        if not contested:
+            return known >= thresholds.uncontested_tasks
+        return isinstance(item.condition, SameCount | AtMost) or known >= thresholds.picked_tasks
+
+    return [enough(item) for item in mined]
 
 
 def _enough_contrast(mined: MinedCondition, thresholds: Thresholds) -> bool:

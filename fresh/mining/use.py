@@ -25,7 +25,7 @@ from fresh.conditions import (
 )
 from fresh.conditions.fields import unless_all
 from fresh.conditions.parts import scalar_text
-from fresh.conditions.values import value_places
+from fresh.conditions.values import is_grounded, value_places
 from fresh.conditions.words import stems
 from fresh.history import History
 from fresh.mining.patterns import choice_at, error_message, in_words
@@ -55,6 +55,7 @@ class Use:
         called: Tools with an earlier successful call.
         confirmed: The user's latest words agree.
         grounded: For each identifier argument, whether all its values were said or seen.
+        firm: As ``grounded``, where running text does not count.
         within: For ``(argument, anchor, via)`` whose object was seen, whether the values stand inside it.
         fields: For ``(argument, path)``, the choice-like values and numbers in the objects that the argument names, as
             compared texts, one an object: empty where it lacks the field. With an empty path, those of the argument
@@ -79,6 +80,7 @@ class Use:
     confirmed: bool
     seen_whole: frozenset[str] = frozenset()
     grounded: dict[str, bool] = field(default_factory=dict)
+    firm: dict[str, bool] = field(default_factory=dict)
     within: dict[tuple[str, str, str], bool] = field(default_factory=dict)
     fields: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     shown: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -113,7 +115,8 @@ def use_evidence(run: str, task: str, call: ToolCall, pattern: str, sign: int, h
         seen_whole=frozenset(path for path, ids in named.items() if all(map(history.seen_whole, ids))),
         called=frozenset(c.tool for c in answered if c.tool != call.tool),
         confirmed=history.confirmed(),
-        grounded={p: all(history.origin(v).kind != "nowhere" for v in ids) for p, ids in named.items()},
+        grounded={p: all(is_grounded(v, history) for v in ids) for p, ids in named.items()},
+        firm={p: all(is_grounded(v, history, firm=True) for v in ids) for p, ids in named.items()},
         within=_within(named, history),
         fields=_fields(objects) | _own_values(values),
         shown={path: frozenset(p for data in found for p, _ in _plain_fields(data)) for path, found in objects.items()},
@@ -299,7 +302,7 @@ def held_in(condition: Condition, use: Use) -> bool | None:
         case CalledBefore():
             return condition.tool in use.called
         case Grounded():
-            return use.grounded.get(condition.argument)
+            return (use.firm if condition.firm else use.grounded).get(condition.argument)
         case ComesFrom():
             places = use.places.get(condition.argument, ())
             if not places or not all(places):

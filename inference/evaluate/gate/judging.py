@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from fresh.conditions import KINDS
 from fresh.gate import Decision, Gate, GateSettings, Verdict
 from fresh.history import RunIndex
 from fresh.knowledge import ToolIndex
@@ -141,7 +141,8 @@ def _judge_run(
             continue
         history = index.at(turn)
         truth = labels.label(call, history)
-        decision = gate.decide(_unanswered(call), Live(history), specs)
+        unanswered, live = _unanswered(call), Live(history)
+        decision = gate.decide(unanswered, live, specs)
         judged.append(
             Judged(
                 task=place.task,
@@ -152,7 +153,7 @@ def _judge_run(
                 accepted=call.status is CallStatus.OK,
                 verdict=decision.verdict,
                 checks=tuple(f.check for f in decision.findings if f.verdict is not Verdict.ALLOW),
-                score=violation_score(decision),
+                score=violation_score(decision, gate.score(unanswered, live)),
                 mistake=truth.mistake,
                 marks=marks(call, history, known_refusal=_known_refusal(gate, call)),
                 fold=place.fold,
@@ -165,12 +166,15 @@ def _unanswered(call: ToolCall) -> ToolCall:
     return ToolCall.model_construct(**(dict(call) | {"observation": None}))
 
 
-def violation_score(decision: Decision) -> float:
-    """The gate's own calibrated score where it gives one, else the surest finding, warnings included."""
-    score: Any = getattr(decision, "score", None)
-    if score is not None:
-        return float(score)
-    return max((finding.confidence for finding in decision.findings), default=0.0)
+def violation_score(decision: Decision, mined: float) -> float:
+    """How sure the gate is that a write is wrong: by the conditions it breaks, or surely where it could not have run.
+
+    Args:
+        decision: The gate's.
+        mined: `Gate.score` of the write.
+    """
+    sure = any(f.verdict is not Verdict.ALLOW and f.check not in KINDS for f in decision.findings)
+    return 1.0 if sure else mined
 
 
 def _writes(gate: Gate, specs: Mapping[str, ToolSpec] | None, tool: str) -> bool:

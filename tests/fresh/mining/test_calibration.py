@@ -57,7 +57,7 @@ def test_a_condition_picked_out_of_many_needs_many_tasks() -> None:
     few = [use(n, within=inside) for n in range(7)]
     mined, trust = trusted(few)["within"]
     assert isinstance(mined.condition, Within)
-    assert not enforceable(mined, Thresholds()) and trust.false_block == 1.0
+    assert enforceable([mined], Thresholds()) == [False] and trust.false_block == 1.0
     broken = [use(n, -1, within={("page", "book", ""): False}) for n in range(20, 26)]
     assert trusted([*few, use(8, within=inside), *broken])["within"][1].false_block < 0.2
 
@@ -99,3 +99,18 @@ def test_kinds_are_told_apart() -> None:
     bad = [use(n, -1, called=frozenset(), reads=frozenset()) for n in range(30, 45)]
     mined = mine_preconditions([*good, *bad], Thresholds(), READS)
     assert {type(m.condition) for m in mined} >= {CalledBefore, ReadBefore, Confirmed}
+
+
+def test_the_same_condition_on_several_tools_counts_once_for_all() -> None:
+    inside = {("page", "book", ""): True}
+    here = [use(n, within=inside) for n in range(6)]
+    there = [use(n, tool="end", within=inside) for n in range(20, 30)]
+    alone = [t for m, t in _trusted_all(here) if m.condition.kind == "within"]
+    both = [t for m, t in _trusted_all([*here, *there]) if m.condition.kind == "within"]
+    assert [t.false_block for t in alone] == [1.0]
+    assert [t.false_block for t in both] == [0.0, 0.0]
+
+
+def _trusted_all(uses: list[Use]) -> list[tuple[MinedCondition, Trust]]:
+    mined = mine_preconditions(uses, Thresholds(), READS)
+    return list(zip(mined, calibrate(uses, mined, Thresholds(), READS), strict=True))

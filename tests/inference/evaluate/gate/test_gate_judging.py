@@ -28,11 +28,13 @@ def test_a_held_write_bears_its_checks_its_score_and_its_signs():
     assert 0.5 < judged.score <= 1 and Sign.UNGROUNDED in {mark.sign for mark in judged.marks}
 
 
-def test_a_calibrated_score_counts_before_the_surest_finding():
-    findings = (SimpleNamespace(confidence=0.4), SimpleNamespace(confidence=0.9))
-    assert violation_score(SimpleNamespace(findings=findings)) == 0.9
-    assert violation_score(SimpleNamespace(findings=findings, score=0.25)) == 0.25
-    assert violation_score(SimpleNamespace(findings=(), score=None)) == 0.0
+def test_a_call_that_could_not_run_is_surely_wrong_and_any_other_as_the_conditions_it_breaks_say():
+    schema = SimpleNamespace(check="schema", verdict=Verdict.REVISE)
+    warning = SimpleNamespace(check="unknown_tool", verdict=Verdict.ALLOW)
+    mined = SimpleNamespace(check="within", verdict=Verdict.REVISE)
+    assert violation_score(SimpleNamespace(findings=(mined, schema)), 0.7) == 1.0
+    assert violation_score(SimpleNamespace(findings=(mined, warning)), 0.7) == 0.7
+    assert violation_score(SimpleNamespace(findings=()), 0.0) == 0.0
 
 
 def test_the_domains_of_a_format_can_be_reported_together():
