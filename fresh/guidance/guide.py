@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +14,10 @@ from fresh.gate.context import Context
 from fresh.gate.decision import Finding
 from fresh.gate.gate import Gate
 from fresh.guidance import write
+from fresh.guidance.foresight import Foresight, Risk
 from fresh.guidance.lines import Guidance, Line, Section, estimate_tokens
 from fresh.guidance.next_tool import NextTool
+from fresh.guidance.outlook import Expected, Forecast, Outlook, likeliest_set
 from fresh.guidance.plan import Plan, Planner
 from fresh.guidance.ranking import Ranker
 from fresh.guidance.settings import GuidanceSettings
@@ -27,7 +29,7 @@ from fresh.retrieval.bm25 import BM25Index
 from fresh.retrieval.query import make_query
 from graph_schema.trajectory import CallStatus, ToolCall, ToolSpec
 
-_PRIORITY = (Section.DO, Section.DONE, Section.REPAIR, Section.CHECK, Section.AVOID)
+_PRIORITY = (Section.DO, Section.THEN, Section.REPAIR, Section.CHECK, Section.AVOID, Section.DONE)
 """Which lines are dropped last when the budget is short."""
 _MAX_DONE = 5
 _TOOL_NAME = re.compile(r"[^\s<>\"'`]{0,128}")
@@ -49,7 +51,9 @@ class Guide:
         self._bm25 = bm25
         self._ranker = ranker
         self.settings = settings or GuidanceSettings()
-        self._next = NextTool(gate, self.settings)
+        self._outlook = Outlook(gate.index, self.settings)
+        self._next = NextTool(gate, self.settings, self._outlook)
+        self._foresight = Foresight(gate.index, self.settings.min_error_runs)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._ranker!r})"
@@ -72,12 +76,16 @@ class Guide:
         """
         planner = Planner(self._gate, self.settings, live, specs)
         plan = Plan()
+        forecast, expected = Forecast(), list[Expected]()
         if live.history.turns:
             query = make_query(live.history, specs)
             relevance = self._ranker.scores(query)
             similar = self._bm25.scores(query.request)
-            plan = planner.plan(self._next.scores(query, relevance, similar))
-        writer = _Writer(self._gate, self.settings, live, specs, planner, plan)
+            forecast = self._outlook.forecast(query, relevance, similar)
+            expected = likeliest_set(forecast.expected)
+            plan = planner.plan(self._next.scores(query, relevance, similar, {item.tool for item in expected}))
+        risks = self._foresight.risks(forecast.calls, self.settings.min_error_chance)
+        writer = _Writer(self._gate, self.settings, live, specs, planner, plan, expected, risks)
         budget = self.settings.token_budget if budget is None else budget
         lines = _fit(_clean(writer.lines(), writer), budget)
         if provenance:
@@ -101,6 +109,8 @@ class _Writer:
         specs: Mapping[str, ToolSpec] | None,
         planner: Planner,
         plan: Plan,
+        expected: Sequence[Expected],
+        risks: Iterable[Risk],
     ) -> None:
         self.index = gate.index
         self._gate = gate
@@ -109,12 +119,15 @@ class _Writer:
         self._specs = specs
         self._planner = planner
         self._plan = plan
+        self._expected = expected
+        self._risks = risks
 
     def lines(self) -> list[Line]:
         """All lines, each section within its own bound."""
         return [
             *self._done(),
             *self._do(),
+            *self._then(),
             *_first(self._avoid(), self._settings.max_avoid),
             *_first(self._check(), self._settings.max_check),
             *_first(self._repair(), self._settings.max_repair),
@@ -153,22 +166,46 @@ class _Writer:
                 node=action.tool.actions[0],
             )
 
+    def _then(self) -> Iterator[Line]:
+        """What is likely to be needed after the actions under Do, in the order it usually comes."""
+        now = {action.tool.name for action in self._plan.actions}
+        later = [item for item in self._expected if item.tool not in now][: self._settings.max_then]
+        if not later:
+            return
+        later.sort(key=lambda item: (item.place, -item.chance))
+        text = "call " + ", then ".join(item.tool for item in later)
+        yield Line(section=Section.THEN, text=text, confidence=round(min(item.chance for item in later), 3))
+
     def _avoid(self) -> Iterator[Line]:
         for call, times in self._failed_unchanged():
             shown = {name: v for name, v in (call.arguments or {}).items() if write.value_words(name, v)}
             again = "it failed" if times == 1 else f"it failed {times} times"
             text = f"do not {write.call_line(call.tool, {}, shown)} again: {again} and nothing has changed since"
             yield Line(section=Section.AVOID, text=text, confidence=1.0)
-        mended = self._last_error[1] if self._last_error else None
-        for tool in [action.tool for action in self._plan.actions] or self._plan.likely[:1]:
-            for error in tool.errors:
-                share = (error.times + 1) / (tool.success + tool.failure + 2)
-                often = error.runs >= self._settings.min_error_runs and share >= self._settings.min_error_share
-                if often and error is not mended:
-                    text = write.error_line(tool.name, error)
-                    confidence = round(min(1.0, share), 3)
-                    yield Line(section=Section.AVOID, text=text, confidence=confidence, node=error.node)
-                    break
+        for tool, risks in self._by_tool().items():
+            said = [str(self.index.graph.data(risk.node).get("message", "")) for risk in risks]
+            chance = min(1.0, sum(risk.chance for risk in risks))
+            text = write.errors_line(tool, said)
+            yield Line(section=Section.AVOID, text=text, confidence=round(chance, 3), node=risks[0].node)
+
+    def _by_tool(self) -> dict[str, list[Risk]]:
+        """The likeliest errors that the run has not shown yet, by tool, the likeliest first."""
+        found: dict[str, list[Risk]] = {}
+        for risk in self._risks:
+            if risk.node not in self._made:
+                found.setdefault(risk.tool, []).append(risk)
+        return {tool: risks[: self._settings.max_errors] for tool, risks in found.items()}
+
+    @cached_property
+    def _made(self) -> set[int]:
+        """Error nodes that this run has shown."""
+        made = set()
+        for call in self._live.history.agent_calls:
+            tool = self.index.get(call.tool) if call.status is CallStatus.ERROR else None
+            if tool is not None and call.observation is not None:
+                error = tool.error(error_message(call.observation.text, call.arguments))
+                made |= {error.node} if error is not None else set()
+        return made
 
     def _failed_unchanged(self) -> Iterator[tuple[ToolCall, int]]:
         """Calls that failed and would fail again, newest first, each once."""

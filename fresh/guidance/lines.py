@@ -18,6 +18,8 @@ class Section(StrEnum):
     """What the history already holds; one line."""
     DO = "Do"
     """The next action or two."""
+    THEN = "Then"
+    """Tools that are likely to be needed after that; one line."""
     AVOID = "Avoid"
     """What has failed, here or before."""
     CHECK = "Check"

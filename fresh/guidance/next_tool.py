@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fresh.gate.gate import Gate
+from fresh.guidance.outlook import Outlook, rest
 from fresh.guidance.settings import GuidanceSettings
 from fresh.knowledge import ToolMemory
 from fresh.retrieval.query import Query
@@ -26,16 +26,22 @@ class NextTool:
     Args:
         gate: The gate of the memory: it knows which tools wait for a yes of the user.
         settings: Weights.
+        outlook: Knows what the recorded tasks did.
     """
 
-    def __init__(self, gate: Gate, settings: GuidanceSettings) -> None:
+    def __init__(self, gate: Gate, settings: GuidanceSettings, outlook: Outlook) -> None:
         self._gate = gate
         self._index = gate.index
         self._settings = settings
+        self._outlook = outlook
         self._followers: dict[str, dict[str, float]] = {}
 
     def scores(
-        self, query: Query, relevance: NDArray[np.float64], similar: NDArray[np.float64]
+        self,
+        query: Query,
+        relevance: NDArray[np.float64],
+        similar: NDArray[np.float64],
+        among: Collection[str],
     ) -> list[tuple[ToolMemory, float]]:
         """Tools that memory has seen succeed and the agent may call, best first.
 
@@ -43,6 +49,7 @@ class NextTool:
             query: The moment.
             relevance: The ranker's score of every node, [N].
             similar: Likeness of every node's text to the request, [N]; read for Task nodes.
+            among: Tools that are still needed; only they are proposed, each after the look-ups that it needs.
         """
         done = [tool for tool, status in query.used if status is CallStatus.OK]
         votes: dict[str, float] = defaultdict(float)
@@ -56,7 +63,7 @@ class NextTool:
                 votes[tool] += weight * score / best if best > 0 else 0.0
         found = []
         for tool, score in votes.items():
-            if query.offered is not None and tool not in query.offered:
+            if tool not in among:
                 continue
             known = self._index.get(tool)
             if known is not None and known.success and known.success_rate >= self._settings.min_success_rate:
@@ -83,9 +90,10 @@ class NextTool:
             return {}
         best = np.argpartition(-likeness, count - 1)[:count]
         votes: dict[str, float] = defaultdict(float)
+        counts = Counter(done)
         for position in best[likeness[best] > 0]:
-            for sequence in _sequences(self._index.graph.data(block.start + int(position)).get("tools")):
-                for distance, tool in enumerate(_rest(sequence, done)[:_RECENT]):
+            for run in self._outlook.record(int(position)).runs:
+                for distance, tool in enumerate(rest(run, counts)[:_RECENT]):
                     votes[tool] += float(likeness[position]) / 2**distance
         return dict(votes)
 
@@ -126,24 +134,3 @@ class NextTool:
                 tool = graph.tools[block.start + int(position)]
                 found[tool] = max(found.get(tool, 0.0), float(scores[position]))
         return found
-
-
-def _sequences(data: Any) -> list[list[str]]:
-    """Tool sequences as the miner stores them: one, or several."""
-    if not isinstance(data, list) or not data:
-        return []
-    return [data] if isinstance(data[0], str) else [sequence for sequence in data if isinstance(sequence, list)]
-
-
-def _rest(sequence: list[str], done: Collection[str]) -> list[str]:
-    """What comes in a sequence after the last of its calls that are done here.
-
-    Calls before it that were left out here were not needed: often they are another way to the same knowledge.
-    """
-    left = Counter(done)
-    reached = 0
-    for position, tool in enumerate(sequence):
-        if left[tool]:
-            left[tool] -= 1
-            reached = position + 1
-    return sequence[reached:]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fresh.conditions import CalledBefore, Condition, Confirmed, FieldIs, Grounded, ReadBefore, Within
 from fresh.fill import OWN_WORDS, Filled
-from fresh.knowledge import KnownError, KnownRepair
+from fresh.knowledge import KnownRepair
 from fresh.values import is_reference
 
 _MAX_VALUE = 60
-_MAX_MESSAGE = 80
+_MAX_MESSAGE = 60
 _MAX_CHOICES = 4
+_PLACEHOLDER = re.compile(r"\s*<[A-Z][A-Z_0-9]*>")
+"""Left out of messages: a small model would copy it into an argument."""
 
 
 def call_line(tool: str, filled: Mapping[str, Filled], arguments: Mapping[str, Any]) -> str:
@@ -77,11 +80,10 @@ def check_line(tool: str, condition: Condition, now: str = "") -> str:
     return f"before {tool}: {what}" + (f"; {now}" if now else "")
 
 
-def error_line(tool: str, error: KnownError) -> str:
-    """A known error, as quoted data, cut short."""
-    return f'{tool} can fail with "{quoted(error.message)}"' + (
-        f"; then {repair_words(tool, error.repairs[0])}" if error.repairs else ""
-    )
+def errors_line(tool: str, messages: Sequence[str]) -> str:
+    """Known errors of a tool, as quoted data, each cut short."""
+    said = dict.fromkeys(quoted(_PLACEHOLDER.sub("", message)) for message in messages)
+    return f"{tool} can fail with " + " or ".join(f'"{message}"' for message in said)
 
 
 def quoted(message: str) -> str:

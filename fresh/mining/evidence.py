@@ -68,6 +68,8 @@ class RunEvidence:
     uses: tuple[Use, ...]
     fixes: tuple[tuple[int, Fix, int], ...]
     tools: tuple[ToolSpec, ...] = ()
+    solution: tuple[str, ...] | None = None
+    """Tools of the agent's actions in the task's own solution, in order; None where the trace has none."""
 
 
 def run_evidence(trajectory: Trajectory, effect_of: EffectOf, evaluator: RuleEvaluator | None = None) -> RunEvidence:
@@ -94,6 +96,7 @@ def run_evidence(trajectory: Trajectory, effect_of: EffectOf, evaluator: RuleEva
         uses=tuple(uses),
         fixes=tuple(repairs_in_run(credited, trajectory.feedback.outcome)),
         tools=trajectory.tools or (),
+        solution=None if trajectory.gold is None else tuple(a.tool for a in trajectory.gold if not a.by_user),
     )
 
 

@@ -119,6 +119,7 @@ class _Reducer:
         self.handles = {item.run.id: self.builder.add_run(item.run) for item in runs}
         self.action_data = _action_data(runs, self.effects, settings.choice_tasks)
         self.sequences = _sequences(runs)
+        self.solutions = {item.run.task_key: list(item.solution) for item in runs if item.solution is not None}
         self._tools: dict[str, int] = {}
         self._actions: dict[tuple[str, str], int] = {}
 
@@ -206,11 +207,14 @@ class _Reducer:
 
     def _add_task(self, item: RunEvidence, run: int) -> int:
         text = f"{item.run.domain}: {item.request}" if item.run.domain else item.request
+        data: dict[str, Any] = {"domain": item.run.domain, "tools": self.sequences.get(item.run.task_key, [])}
+        if item.run.task_key in self.solutions:
+            data["solution"] = self.solutions[item.run.task_key]
         task = self.builder.add_node(
             NodeType.TASK,
             item.run.task_key,
             text=text,
-            data={"domain": item.run.domain, "tools": self.sequences.get(item.run.task_key, [])},
+            data=data,
         )
         success, failure = item.outcome is Outcome.SUCCESS, item.outcome is Outcome.FAILURE
         self.builder.count(task, run, success=success, failure=failure, unknown=not (success or failure))

@@ -9,6 +9,7 @@ from memory_shop import SECRET, TOOLS, Chat, make_graph
 
 from fresh.gate import Gate
 from fresh.guidance import Guidance, GuidanceSettings, Guide, HeuristicRanker, Section, estimate_tokens
+from fresh.guidance.write import errors_line
 from fresh.knowledge import ToolIndex
 from fresh.live import LiveParser
 from fresh.retrieval.bm25 import BM25Index
@@ -46,6 +47,24 @@ def test_a_prerequisite_comes_before_the_write():
     chat = Chat().call("find_customer", {"email": "ann@new.example"}, "ann_77").agreed()
     do = texts(guide(chat), Section.DO)
     assert [line.split()[1] for line in do] == ["get_order", "cancel_order"]
+
+
+def test_then_sketches_what_is_still_to_come_after_do():
+    maker = Guide(Gate(ToolIndex(GRAPH)), BM25, HeuristicRanker(GRAPH, BM25), GuidanceSettings(max_do=1))
+    first = guide(Chat(), maker=maker)
+    assert [t.split()[1] for t in texts(first, Section.DO)] == ["find_customer"]
+    assert texts(first, Section.THEN) == ["call get_order, then cancel_order"]
+    last = guide(Chat().call("find_customer", {"email": "a@b.example"}, "ann_77").read("#W111").agreed(), maker=maker)
+    assert not any("get_order" in t or "find_customer" in t for t in texts(last, Section.THEN))
+
+
+def test_avoid_foresees_the_errors_of_what_is_to_come_and_no_others():
+    avoid = texts(guide(Chat()), Section.AVOID)
+    assert 'get_order can fail with "order not found"' in avoid
+    assert any('"order is locked by another process"' in t for t in avoid)
+    assert errors_line("pay", ["no <ACCOUNT_ID> with <NUMBER> left"]) == 'pay can fail with "no with left"'
+    chat = Chat().call("get_order", {"order_id": "#W9"}, "Error: order not found")
+    assert not any("can fail with" in t and "not found" in t for t in texts(guide(chat), Section.AVOID))
 
 
 def test_an_argument_without_a_value_says_where_it_comes_from():

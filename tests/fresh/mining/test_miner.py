@@ -16,7 +16,7 @@ from fresh.history import observed_leaves
 from fresh.mining import mine
 from fresh.traces import load
 from fresh.values import argument_leaves, is_identifier, is_reference, normalise
-from graph_schema import Effect, ExperienceGraph, NodeType, Outcome, Relation, ToolSpec, Trajectory
+from graph_schema import Effect, ExperienceGraph, GoldAction, NodeType, Outcome, Relation, ToolSpec, Trajectory
 
 SEEN = step("look", {"book": "BK-71"}, {"book": "BK-71", "state": "in"})
 LEND = step("lend", {"book": "BK-71"})
@@ -119,6 +119,13 @@ class TestCounts:
     def test_a_successful_run_leaves_its_sequence_of_tools(self) -> None:
         graph = mine([run(user("x"), step("end", {"n": 1}, Refused("no")), SEEN, LEND)], effects=EFFECTS)
         assert graph.node(0).data["tools"] == [["look", "lend"]]
+
+    def test_a_tasks_own_solution_is_kept_as_tools_of_the_agent(self) -> None:
+        actions = [("look", False), ("press", True), ("lend", False)]
+        gold = tuple(GoldAction(tool=tool, arguments={}, by_user=by_user) for tool, by_user in actions)
+        failed = run(user("x"), SEEN).model_copy(update={"gold": gold})
+        assert mine([failed], effects=EFFECTS).node(0).data["solution"] == ["look", "lend"]
+        assert "solution" not in mine([run(user("x"), SEEN)], effects=EFFECTS).node(0).data
 
     def test_times_come_from_the_runs(self) -> None:
         runs = [run(user("x"), SEEN, name=f"r{n}", times=(100.0 * n, 100.0 * n + 1)) for n in (3, 1, 2)]
