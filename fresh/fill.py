@@ -156,7 +156,7 @@ def told_values(name: str, live: Live) -> list[tuple[Any, float]]:
         near = any(word in before[-25:] for word in words)
         bonus = _BESIDE if near else _NEAR if any(word in before + after for word in words) else 0.0
         bonus += 0.2 if any(word in token.lower() for word in words) else 0.0
-        if bonus or names_object or wants_mail:
+        if bonus or (names_object and not token.isdigit()) or wants_mail:  # a bare number may be anything
             found.append((token, bonus or (_NEAR if wants_mail else 0.0)))
     return sorted(found, key=lambda item: -item[1])
 
