@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fresh.conditions import CalledBefore, Confirmed, Grounded, ReadBefore
 from fresh.gate.settings import GateSettings
@@ -21,8 +21,20 @@ def enforced_rules(tool: ToolMemory | None, settings: GateSettings) -> tuple[Rul
         return ()
     taken = [rule for rule in tool.rules if _eligible(rule, settings)]
     taken.sort(key=lambda rule: (-rule.score, -rule.support, rule.node))
-    reads = {rule.condition.tool for rule in taken if isinstance(rule.condition, ReadBefore)}
-    return tuple(r for r in taken if not (isinstance(r.condition, CalledBefore) and r.condition.tool in reads))
+    return tuple(rule for rule in taken if not _implied(rule, taken))
+
+
+def _implied(rule: Rule, taken: Sequence[Rule]) -> bool:
+    """Whether another enforced condition says the same and more."""
+    match rule.condition:
+        case CalledBefore(tool=tool):
+            return any(isinstance(r.condition, ReadBefore) and r.condition.tool == tool for r in taken)
+        case Grounded(argument=argument, firm=False):
+            return any(
+                isinstance(r.condition, Grounded) and r.condition.firm and r.condition.argument == argument
+                for r in taken
+            )
+    return False
 
 
 def _eligible(rule: Rule, settings: GateSettings) -> bool:
