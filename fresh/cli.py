@@ -540,6 +540,9 @@ def eval_llm(
     trials: Annotated[int, typer.Option("--trials", min=1, help="Runs per task and arm.")] = 1,
     max_steps: Annotated[int, typer.Option("--max-steps", min=1, help="Answers of the model in a run.")] = 12,
     max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="Tokens of one answer.")] = 512,
+    max_do: Annotated[
+        int | None, typer.Option("--max-do", min=0, help="Next actions that the guidance names.", show_default=False)
+    ] = None,
     seen_tasks: Annotated[
         bool, typer.Option("--seen-tasks", help="Allow tasks that were mined: for development, not for measuring.")
     ] = False,
@@ -550,6 +553,7 @@ def eval_llm(
 ) -> None:
     """Closed loop: a model behind an OpenAI-compatible endpoint, alone and with notes, guidance and gate."""
     from fresh.cli_files import write_json
+    from fresh.guidance import GuidanceSettings
     from inference.evaluate.executors.command import DEFAULT_ARMS, evaluate_executor, loop_settings
 
     settings = loop_settings(protocol=protocol, trials=trials, max_steps=max_steps, max_tokens=max_tokens)
@@ -569,6 +573,7 @@ def eval_llm(
         seen_tasks=seen_tasks,
         prefix_file=prefix_file,
         settings=settings,
+        guidance=None if max_do is None else GuidanceSettings(max_do=max_do),
         console=_console(stderr=True),
     )
     for table in report.tables():

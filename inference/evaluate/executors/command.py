@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from fresh.expg.endpoint import EndpointSettings
+from fresh.guidance import GuidanceSettings
 from fresh.traces import load as load_runs
 from graph_schema.errors import ConfigError
 from graph_schema.trajectory import Effect
@@ -60,6 +61,7 @@ def evaluate_executor(
     prefix_file: bool = False,
     deadline: float = 600.0,
     settings: LoopSettings | None = None,
+    guidance: GuidanceSettings | None = None,
     console: Console | None = None,
 ) -> LoopReport:
     """Runs a model on tasks of tau2-bench, alone and with each kind of help.
@@ -83,6 +85,7 @@ def evaluate_executor(
         prefix_file: The endpoint is a llama-server that saves slots: start every run from the same state.
         deadline: Seconds that one request may take.
         settings: Bounds and protocol.
+        guidance: Settings of the guidance; the memory's own when None.
         console: Where a line a run goes.
 
     Raises:
@@ -99,7 +102,7 @@ def evaluate_executor(
         raise ConfigError("a prefix file needs the base URL of a llama-server")
     loaded = load_domain(domain)
     chosen = choose_tasks(loaded, split, writes=writes, limit=limit, ids=tasks)
-    frozen = load(memory) if memory is not None else None
+    frozen = load(memory, guidance=guidance) if memory is not None else None
     helpers = _helpers(frozen, notes if Arm.NOTES in chosen_arms else ())
     if not seen_tasks:
         check_unseen(loaded, chosen, helpers)
@@ -115,6 +118,7 @@ def evaluate_executor(
         "split": split,
         "user": user,
         "memory": _fingerprint(frozen),
+        "guidance": guidance and guidance.model_dump(),
         "notes": sorted(str(path) for path in notes),
         "seen_tasks": seen_tasks,
     }
