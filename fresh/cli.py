@@ -540,6 +540,7 @@ def eval_llm(
     trials: Annotated[int, typer.Option("--trials", min=1, help="Runs per task and arm.")] = 1,
     max_steps: Annotated[int, typer.Option("--max-steps", min=1, help="Answers of the model in a run.")] = 12,
     max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="Tokens of one answer.")] = 512,
+    budget: Annotated[int, typer.Option("--budget", min=0, help="Most tokens of an arm's notes at a step.")] = 300,
     max_do: Annotated[
         int | None, typer.Option("--max-do", min=0, help="Next actions that the guidance names.", show_default=False)
     ] = None,
@@ -556,7 +557,9 @@ def eval_llm(
     from fresh.guidance import GuidanceSettings
     from inference.evaluate.executors.command import DEFAULT_ARMS, evaluate_executor, loop_settings
 
-    settings = loop_settings(protocol=protocol, trials=trials, max_steps=max_steps, max_tokens=max_tokens)
+    settings = loop_settings(
+        protocol=protocol, trials=trials, max_steps=max_steps, max_tokens=max_tokens, guidance_tokens=budget
+    )
     report = evaluate_executor(
         memory,
         model,
