@@ -7,7 +7,8 @@ it::
     <!-- end results -->
 
 What stands between them is replaced by the command and its results: a table for the JSON that the ``fresh eval`` and
-``fresh mine`` commands write, the text itself for a ``.txt`` file. A result that is not there yet is called missing.
+``fresh mine`` commands write, the text itself for a ``.txt`` or ``.md`` file. A result that is not there yet is called
+missing.
 
     python benchmarks/render_results.py           # rewrite README.md
     python benchmarks/render_results.py --check   # exit 1 if README.md is not what the results say
@@ -44,6 +45,8 @@ def _fill(match: re.Match[str], results: Path) -> str:
 def _body(path: Path) -> list[str]:
     if not path.is_file():
         return ["_Not measured yet: the command above writes the result._"]
+    if path.suffix == ".md":
+        return [re.sub(r"^#+ ", "#### ", path.read_text(encoding="utf-8"), flags=re.MULTILINE).strip()]
     if path.suffix == ".txt":
         return [f"```text\n{path.read_text(encoding='utf-8').rstrip()}\n```"]
     values = json.loads(path.read_text(encoding="utf-8"))
