@@ -36,7 +36,7 @@ class Rule:
         held_failed: Failed uses in which it held.
         caught: Failed uses in which it did not hold.
         tasks: Different tasks among the verified uses in which it held: uses of one task say the same thing twice.
-        score: Chance that a use which breaks it is wrong, on tasks it was not mined from.
+        score: Chance that a use which breaks it is wrong, at even odds, on tasks it was not mined from.
         false_block: Share of right uses held back when it and all rules of higher score are enforced, on such tasks.
     """
 

@@ -19,9 +19,8 @@ class GateSettings(BaseModel):
     max_false_block: float = Field(default=0.01, ge=0, le=1)
     """Share of right writes that the enforced conditions together may hold back, as measured while mining on tasks
     that they were not mined from."""
-    min_score: float = Field(default=0.5, ge=0, le=1)
-    """Chance that a call which breaks a condition is wrong, from which on the condition is enforced: more likely than
-    not, where not said otherwise."""
+    min_score: float = Field(default=0.8, ge=0, le=1)
+    """Score from which on a condition is enforced: wrong writes must break it four times as often as right ones."""
     min_support: int = Field(default=2, ge=1)
     """Verified uses in which a condition held, before its violation holds a call back."""
     min_tasks: int = Field(default=3, ge=1)

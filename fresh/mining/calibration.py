@@ -30,7 +30,8 @@ class Trust:
     """How far a condition can be trusted.
 
     Attributes:
-        score: Chance that a use which breaks it is wrong, 0 to 1.
+        score: Chance that a use which breaks it is wrong, at even odds, 0 to 1: how much likelier wrong uses break it
+            than right ones. How many writes will be wrong is for the agent to show, not for the memory.
         false_block: Share of right uses held back if it and all conditions with a higher score are enforced; 1 where
             too few tasks stand behind it for that.
     """
@@ -84,7 +85,6 @@ def calibrate(
     for condition, counts in _by_task(tried):
         kinds[condition.condition.kind].add(counts)
         strengths[_strength(condition)].add(counts)
-    wrong = (sum(use.sign < 0 for use in known) + 1) / (len(known) + 2)
 
     def score(condition: MinedCondition) -> float:
         rates = kinds[condition.condition.kind].rates(_BASE_FALSE, _BASE_CAUGHT, _WEIGHT)
@@ -93,7 +93,7 @@ def calibrate(
         for counts in condition.by_task.values():
             own.add(counts)
         false, caught = own.rates(*rates, _WEIGHT)
-        return round(caught * wrong / (caught * wrong + false * (1 - wrong)), 4)
+        return round(caught / (caught + false), 4)
 
     cost = _false_blocks(known, tried, score)
     return [

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fresh.conditions import AtMost, CalledBefore, Condition, FieldIs, Grounded, Never, ReadBefore, SameCount
+from fresh.conditions import Asked, AtMost, CalledBefore, Condition, FieldIs, Grounded, Never, ReadBefore, SameCount
 from fresh.mining.candidates import FieldTasks, candidates
 from fresh.mining.field_rules import field_rules
 from fresh.mining.use import Use, held_in
@@ -162,7 +162,7 @@ def enforceable(mined: Sequence[MinedCondition], thresholds: Thresholds) -> list
         shared = not item.violated[0]
         known = len(tasks[item.condition]) if shared else item.tasks
         contested = (contrast[item.condition] if shared else item.contrast) >= thresholds.contrast
-        if not contested:
+        if not contested and not isinstance(item.condition, Asked):  # whose words others' requests contest
             return known >= thresholds.uncontested_tasks
         return isinstance(item.condition, SameCount | AtMost) or known >= thresholds.picked_tasks
 
