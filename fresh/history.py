@@ -32,7 +32,9 @@ _AFFIRMATIVE = re.compile(
     re.IGNORECASE,
 )
 _NEGATIVE = re.compile(
-    r"^\W*(?:no\b|nope|not yet|don't|do not|stop|wait|cancel that|hold on|actually,? no)", re.IGNORECASE
+    r"^\W*(?:no\b|nope|not yet|don't|do not|stop|wait|cancel that|hold on|actually,? no)"
+    r"|(?:\bnot|n't) (?:\w+ )?(?:sure|yet|agree|correct|okay|ok|fine)\b|\bunsure\b",
+    re.IGNORECASE,
 )
 _SHORT_TEXT = 120
 """An unstructured observation up to this length is taken as one value."""
@@ -400,22 +402,32 @@ class History:
         """Whether the user's latest words agree to something the agent had said before.
 
         Only words since the last write could be meant, but which calls write is not known here; the newest user turn
-        is taken, and it must follow a turn in which the agent spoke.
+        is taken. The user's first words are a request, whatever the agent said to greet them.
         """
-        for position in range(self.now - 1, -1, -1):
-            turn = self.index.turns[position]
-            if turn.role is not Role.USER or not turn.text:
-                continue
-            spoke_before = any(
-                t.role is Role.ASSISTANT and t.text for t in self.index.turns[max(0, position - 2) : position]
-            )
-            return spoke_before and agrees(turn.text)
-        return False
+        answer = self.answer
+        return answer is not None and agrees(answer)
+
+    @cached_property
+    def answer(self) -> str | None:
+        """The user's latest words, if they answer the agent; None before the user's second turn."""
+        spoken = [i for i in range(self.now) if self.index.turns[i].role is Role.USER and self.index.turns[i].text]
+        if len(spoken) < 2:
+            return None
+        latest = spoken[-1]
+        before = self.index.turns[max(0, latest - 2) : latest]
+        if not any(turn.role is Role.ASSISTANT and turn.text for turn in before):
+            return None
+        return self.index.turns[latest].text
 
 
 def agrees(text: str) -> bool:
     """Whether a user's words say yes."""
-    return bool(_AFFIRMATIVE.search(text)) and not _NEGATIVE.search(text)
+    return bool(_AFFIRMATIVE.search(text)) and not refuses(text)
+
+
+def refuses(text: str) -> bool:
+    """Whether a user's words say no, or not yet."""
+    return bool(_NEGATIVE.search(text))
 
 
 def _has_arguments(call: ToolCall, wanted: dict[str, Any]) -> bool:

@@ -248,7 +248,7 @@ def _repair_todos(context: Context, repairs: tuple[KnownRepair, ...]) -> Iterato
     yield Todo(
         kind="ask_user",
         tool=context.call.tool,
-        text=f"Tell the user that {words} did not work with these details, and ask how to go on.",
+        text=f"I could not {words} with these details. How would you like to go on?",
     )
 
 

@@ -36,7 +36,7 @@ from fresh.fill import (
 from fresh.gate.checks import call_text, correction
 from fresh.gate.context import Context
 from fresh.gate.decision import Todo
-from fresh.history import History
+from fresh.history import History, refuses
 from fresh.live import last_name
 from fresh.values import is_identifier, is_reference, leaves, normalise, scalars
 from graph_schema.trajectory import Role
@@ -290,6 +290,12 @@ def ask_whether(context: Context) -> Remedy:
     if context.live.history.confirmed() and _times_asked(context):
         return f"{reason} in words of their own", []
     return reason, [_question(context)]
+
+
+def refused(context: Context) -> bool:
+    """Whether the user was asked about this very call and said no."""
+    answer = context.live.history.answer
+    return answer is not None and refuses(answer) and _times_asked(context) > 0
 
 
 def confirm(context: Context) -> Remedy:

@@ -129,6 +129,8 @@ def _finding(context: Context, rule: Rule, doubted: set[str]) -> Finding:
             return _state(context, rule, *remedies.forbidden(context, condition))
         case Asked():
             return _result(context, rule, *remedies.ask_whether(context))
+        case Confirmed() if remedies.refused(context):
+            return _result(context, rule, "the user was asked and said no", [], Verdict.BLOCK)
         case Confirmed():
             return _result(context, rule, *remedies.confirm(context))
         case _:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fresh.conditions import ReadBefore
-from fresh.fill import Filled, argument_sources, fill, required_arguments, source_tool
+from fresh.fill import OWN_WORDS, Filled, argument_sources, fill, required_arguments, source_tool
 from fresh.gate.checks import failed_before
 from fresh.gate.context import Context
 from fresh.gate.decision import Finding, Verdict
@@ -55,6 +55,13 @@ class Plan:
     actions: list[Action] = field(default_factory=list)
     unmet: list[tuple[ToolMemory, Rule, Finding]] = field(default_factory=list)
     likely: list[ToolMemory] = field(default_factory=list)
+
+
+def is_composed(action: Action) -> bool:
+    """Whether a tool takes nothing but the agent's own words, as a calculator or a note does: no step by itself."""
+    if action.tool.effect is Effect.WRITE or not action.filled:
+        return False
+    return all(item.source == OWN_WORDS and name not in action.arguments for name, item in action.filled.items())
 
 
 class Planner:
@@ -113,6 +120,8 @@ class Planner:
             return
         action = self._fill(tool, known)
         if action is None:
+            return
+        if is_composed(action):
             return
         context = self.context(tool, action.arguments)
         if context.call.tool == context.handover or failed_before(context)[0]:

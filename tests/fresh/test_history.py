@@ -109,17 +109,36 @@ class TestConfirmed:
         assert not live(user("Yes please, renew my loan")).confirmed()
 
     def test_a_later_question_takes_it_back(self) -> None:
-        assert not live(says("Shall I?"), user("Yes"), says("For 2 weeks?"), user("Hm, how much is it?")).confirmed()
+        said = (user("Renew it"), says("Shall I?"), user("Yes"), says("For 2 weeks?"), user("Hm, how much is it?"))
+        assert not live(*said).confirmed()
+        assert live(*said[:3]).confirmed()
 
     def test_calls_in_between_do_not(self) -> None:
-        assert live(says("Shall I?"), user("Yes"), step("look", {"loan_id": "LN-7"}, LOAN)).confirmed()
+        asked = (user("Renew it"), says("Shall I?"), user("Yes"))
+        assert live(*asked, step("look", {"loan_id": "LN-7"}, LOAN)).confirmed()
+
+    def test_a_request_after_a_greeting_is_no_answer(self) -> None:
+        assert not live(says("How can I help?"), user("Yes, hello, please renew my loan")).confirmed()
 
     @pytest.mark.parametrize("text", ["yes", "Sure!", "OK then", "please do", "sí", "Sounds good", "I confirm"])
     def test_agreement(self, text: str) -> None:
         assert agrees(text)
 
     @pytest.mark.parametrize(
-        "text", ["no", "No, that is not ok", "wait", "Don't do it", "stop", "what?", "yesterday", ""]
+        "text",
+        [
+            "no",
+            "No, that is not ok",
+            "wait",
+            "Don't do it",
+            "stop",
+            "what?",
+            "yesterday",
+            "",
+            "I'm not sure yet",
+            "That isn't quite correct",
+            "Hm, I am unsure; okay?",
+        ],
     )
     def test_no_agreement(self, text: str) -> None:
         assert not agrees(text)

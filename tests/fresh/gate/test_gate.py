@@ -154,6 +154,14 @@ def test_a_missing_yes_asks_the_user_with_the_live_arguments():
     assert decide(call("cancel_order", CANCEL), Chat().read("#W111"), gate=GateSettings(ask_confirmation=False)).allowed
 
 
+def test_a_no_to_the_gates_own_question_stops_the_call():
+    chat = Chat().read("#W111")
+    question = decide(call("cancel_order", CANCEL), chat).todo[0].text
+    refused = decide(call("cancel_order", CANCEL), chat.agent(question).user("No, I am not sure yet"))
+    assert refused.verdict is Verdict.BLOCK and "said no" in refused.reason
+    assert decide(call("cancel_order", CANCEL), chat.agent(question).user("Yes, do it")).allowed
+
+
 def test_a_yes_that_cannot_be_read_does_not_loop():
     chat = Chat().read("#W111")
     for _ in range(2):

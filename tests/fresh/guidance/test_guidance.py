@@ -7,12 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_shop import SECRET, TOOLS, Chat, make_graph
 
+from fresh.fill import Filled
 from fresh.gate import Gate
 from fresh.guidance import Guidance, GuidanceSettings, Guide, HeuristicRanker, Section, estimate_tokens
+from fresh.guidance.plan import Action, is_composed
 from fresh.guidance.write import errors_line
-from fresh.knowledge import ToolIndex
+from fresh.knowledge import ToolIndex, ToolMemory
 from fresh.live import LiveParser
 from fresh.retrieval.bm25 import BM25Index
+from graph_schema import Effect
 
 GRAPH = make_graph()
 BM25 = BM25Index.build(GRAPH.texts)
@@ -47,6 +50,24 @@ def test_a_prerequisite_comes_before_the_write():
     chat = Chat().call("find_customer", {"email": "ann@new.example"}, "ann_77").agreed()
     do = texts(guide(chat), Section.DO)
     assert [line.split()[1] for line in do] == ["get_order", "cancel_order"]
+
+
+@pytest.mark.parametrize(
+    ("effect", "sources", "known", "composed"),
+    [
+        (Effect.OTHER, ("your own words",), {}, True),
+        (Effect.OTHER, ("your own words", "the request"), {}, False),
+        (Effect.OTHER, ("your own words",), {"a0": "1 + 1"}, False),
+        (Effect.WRITE, ("your own words",), {}, False),
+        (Effect.READ, (), {}, False),
+    ],
+)
+def test_a_tool_that_takes_the_agents_own_words_alone_is_no_step(
+    effect: Effect, sources: tuple[str, ...], known: dict[str, Any], composed: bool
+):
+    tool = ToolMemory("t", None, effect, ())
+    filled = {f"a{i}": Filled(f"a{i}", None, (), source, False) for i, source in enumerate(sources)}
+    assert is_composed(Action(tool, known, filled)) is composed
 
 
 def test_then_sketches_what_is_still_to_come_after_do():
