@@ -73,10 +73,12 @@ class Asked(BaseCondition):
 
     Attributes:
         words: Stems, as `fresh.conditions.words.stems` makes them, one of which the users of verified calls said.
+        by_name: The words are those of the tool's own name.
     """
 
     kind: Literal["asked"] = "asked"
     words: tuple[str, ...]
+    by_name: bool = False
 
     def holds(self, arguments: dict[str, Any], history: History) -> bool | None:
         """True, False, or None where the user has said nothing."""

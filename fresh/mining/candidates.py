@@ -22,6 +22,7 @@ from fresh.conditions import (
     Within,
 )
 from fresh.conditions.words import stems
+from fresh.mining.patterns import in_words
 from fresh.mining.use import PARTICULAR, Use
 
 FieldTasks = dict[str, dict[str, set[str]]]
@@ -82,6 +83,7 @@ def candidates(
     found += [c for path in arguments if (c := _comes_from(path, verified)) is not None]
     found += _field_conditions(verified, anywhere, errors)
     found += [c for c in [_asked(verified, others)] if c is not None]
+    found += [Asked(words=tuple(sorted(stems(in_words(verified[0].tool)))), by_name=True)]
     called = frequent(name for use in verified for name in use.called if name in reads)
     found += [CalledBefore(tool=name) for name in called]
     return found

@@ -136,7 +136,7 @@ def _mine_tool(
 def _worth_keeping(mined: MinedCondition, thresholds: Thresholds) -> bool:
     if mined.held[0] < thresholds.support or mined.necessity < thresholds.necessity:
         return False
-    natural = isinstance(mined.condition, ReadBefore | Grounded)
+    natural = isinstance(mined.condition, ReadBefore | Grounded) or getattr(mined.condition, "by_name", None) is True
     if mined.tasks < (thresholds.natural_tasks if natural else thresholds.tasks):
         return False
     return _enough_contrast(mined, thresholds)
@@ -158,6 +158,8 @@ def enforceable(mined: Sequence[MinedCondition], thresholds: Thresholds) -> list
         if isinstance(item.condition, ReadBefore | Grounded | Never):
             return True
         if isinstance(item.condition, FieldIs) and item.condition.error:
+            return True
+        if isinstance(item.condition, Asked) and item.condition.by_name:
             return True
         shared = not item.violated[0]
         known = len(tasks[item.condition]) if shared else item.tasks

@@ -16,12 +16,19 @@ def conditions(uses: list[Use], kind: type) -> list[Condition]:
 def test_words_that_users_of_this_write_say_and_others_do_not() -> None:
     lend = [use(n, words=frozenset({"please", "borrow" if n % 2 else "loan", "book"})) for n in range(12)]
     end = [use(n, tool="end", words=frozenset({"please", "return", "book"})) for n in range(20, 32)]
-    asked = [c for c in conditions([*lend, *end], Asked) if isinstance(c, Asked)]
+    asked = [c for c in conditions([*lend, *end], Asked) if isinstance(c, Asked) and not c.by_name]
     assert {frozenset(c.words) for c in asked} == {frozenset({"borrow", "loan"}), frozenset({"return"})}
 
 
 def test_without_other_writes_no_word_is_telling() -> None:
     assert conditions([use(n, words=frozenset({"borrow"})) for n in range(12)], Asked) == []
+
+
+def test_words_of_the_tools_own_name() -> None:
+    named = [use(n, tool="lend_book", words=frozenset({"lend" if n % 2 else "book", "me"})) for n in range(3)]
+    assert conditions(named, Asked) == [Asked(words=("book", "lend"), by_name=True)]
+    otherwise = [use(n, tool="lend_book", words=frozenset({"borrow"})) for n in range(3)]
+    assert conditions([*named, *otherwise], Asked) == []
 
 
 def test_places_of_values_from_several_tasks_only() -> None:
