@@ -13,7 +13,7 @@ from pydantic import Field, TypeAdapter
 from fresh.conditions.fields import AtMost, FieldIs, FieldTest, Never
 from fresh.conditions.parts import argument_values, field_of, object_via, references
 from fresh.conditions.steps import Asked, CalledBefore, Confirmed, ReadBefore
-from fresh.conditions.values import ComesFrom, Grounded, SameCount, Together, Within
+from fresh.conditions.values import ComesFrom, Grounded, SameCount, SingledOut, Together, Within
 
 Condition = Annotated[
     ReadBefore
@@ -25,6 +25,7 @@ Condition = Annotated[
     | Within
     | Together
     | SameCount
+    | SingledOut
     | FieldIs
     | AtMost
     | Never,
@@ -56,6 +57,7 @@ __all__ = [
     "Never",
     "ReadBefore",
     "SameCount",
+    "SingledOut",
     "Together",
     "Within",
     "argument_values",

@@ -145,6 +145,24 @@ class Together(BaseCondition):
         return f"before {action}: {self.argument} and {self.other} were seen in one {where}, or said by the user"
 
 
+class SingledOut(BaseCondition):
+    """Each object that ``argument`` names is one that the user spoke of: by its name, or by a value in it."""
+
+    kind: Literal["singled_out"] = "singled_out"
+    argument: str
+
+    def holds(self, arguments: dict[str, Any], history: History) -> bool | None:
+        """True, False, or None where the argument holds no identifier or one whose object has not been seen."""
+        found = [is_singled_out(value, history) for value in references(arguments, self.argument)]
+        if False in found:
+            return False
+        return None if None in found or not found else True
+
+    def text(self, action: str) -> str:
+        """One line for a person or a model."""
+        return f"before {action}: the user has spoken of the object that {self.argument} names, or of a value in it"
+
+
 class SameCount(BaseCondition):
     """A list in the call is as long as another list of the call, or as one in the object that an argument names.
 
@@ -172,6 +190,17 @@ class SameCount(BaseCondition):
         """One line for a person or a model."""
         other = f"{self.path} of the object that {self.other} names" if self.path else self.other
         return f"before {action}: {self.argument} has as many entries as {other}"
+
+
+def is_singled_out(name: Any, history: History) -> bool | None:
+    """Whether the user has said an identifier or a particular value of its object; None where it has not been seen."""
+    if history.said(name):
+        return True
+    found = history.object_of(name)
+    if found is None:
+        return None
+    own = (value for value in found[1].values() if isinstance(value, str) and len(value) > _MAX_CODE)
+    return any(history.said(value) for value in own if any(c.isdigit() or c.isupper() for c in value))
 
 
 def is_grounded(value: Any, history: History, *, firm: bool = False) -> bool:

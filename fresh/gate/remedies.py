@@ -15,6 +15,7 @@ from fresh.conditions import (
     Never,
     ReadBefore,
     SameCount,
+    SingledOut,
     Together,
     Within,
     argument_values,
@@ -22,7 +23,7 @@ from fresh.conditions import (
     object_via,
     references,
 )
-from fresh.conditions.values import belong_together, is_grounded, value_places
+from fresh.conditions.values import belong_together, is_grounded, is_singled_out, value_places
 from fresh.fill import (
     REQUEST,
     Filled,
@@ -179,6 +180,19 @@ def _fits(condition: Condition, anchor: str, arguments: dict[str, Any], history:
     if not isinstance(condition, Within) or condition.anchor != anchor:
         return True
     return condition.holds(arguments, history) is not False
+
+
+def point_out(context: Context, condition: SingledOut) -> Remedy:
+    """An object that the user did not speak of: one that they did, or the question which one they mean."""
+    history = context.live.history
+    wrong = next(v for v in references(context.arguments, condition.argument) if is_singled_out(v, history) is False)
+    reason = f"the user has spoken neither of {condition.argument} {wrong} nor of anything in it"
+    options = [v for v in _options(context, condition.argument, wrong) if is_singled_out(v, history)]
+    if options:
+        return reason, [_replace(context, condition.argument, wrong, options)]
+    if _times_asked(context) and history.confirmed():
+        return reason, []
+    return reason, [_question(context)]
 
 
 def keep_together(context: Context, condition: Together) -> Remedy:

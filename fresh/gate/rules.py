@@ -17,6 +17,7 @@ from fresh.conditions import (
     Never,
     ReadBefore,
     SameCount,
+    SingledOut,
     Together,
     Within,
 )
@@ -61,6 +62,7 @@ _ORDER = {
     for place, kind in enumerate(
         (
             "within",
+            "singled_out",
             "together",
             "comes_from",
             "field_is",
@@ -115,6 +117,8 @@ def _finding(context: Context, rule: Rule, doubted: set[str]) -> Finding:
             return _result(context, rule, *remedies.call_first(context, condition))
         case Within():
             return _result(context, rule, *remedies.stay_within(context, condition))
+        case SingledOut():
+            return _result(context, rule, *remedies.point_out(context, condition))
         case Together():
             return _result(context, rule, *remedies.keep_together(context, condition))
         case ComesFrom():

@@ -18,6 +18,7 @@ from fresh.conditions import (
     Grounded,
     ReadBefore,
     SameCount,
+    SingledOut,
     Together,
     Within,
 )
@@ -72,6 +73,8 @@ def candidates(
         Together(argument=a, other=b, whole_result=w)
         for a, b, w in frequent(key for use in verified for key, held in use.together.items() if held)
     ]
+    singled = frequent(key for use in verified for key, held in use.singled.items() if held)
+    found += [SingledOut(argument=path) for path in singled]
     found += [
         SameCount(argument=a, other=b, path=p)
         for a, b, p in frequent(key for use in verified for key, held in use.counts.items() if held)

@@ -20,12 +20,13 @@ from fresh.conditions import (
     Never,
     ReadBefore,
     SameCount,
+    SingledOut,
     Together,
     Within,
 )
 from fresh.conditions.fields import unless_all
 from fresh.conditions.parts import scalar_text
-from fresh.conditions.values import is_grounded, value_places
+from fresh.conditions.values import is_grounded, is_singled_out, value_places
 from fresh.conditions.words import stems
 from fresh.history import History
 from fresh.mining.patterns import choice_at, error_message, in_words
@@ -62,6 +63,7 @@ class Use:
             itself.
         shown: For each identifier argument whose objects were all seen, the paths that at least one of them has.
         places: For each identifier argument, where each of its values was said or seen.
+        singled: For each identifier argument whose objects were seen, whether the user spoke of them all.
         together: For ``(argument, other, whole_result)``, whether each pair was seen together; see `Together`.
         counts: For ``(list, other, path)``, whether the lists are equally long; see `SameCount`.
         at_most: For ``(argument, anchor, path)``, whether the numbers are within the field; see `AtMost`.
@@ -85,6 +87,7 @@ class Use:
     fields: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     shown: dict[str, frozenset[str]] = field(default_factory=dict)
     places: dict[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
+    singled: dict[str, bool] = field(default_factory=dict)
     together: dict[tuple[str, str, bool], bool] = field(default_factory=dict)
     counts: dict[tuple[str, str, str], bool] = field(default_factory=dict)
     at_most: dict[tuple[str, str, str], bool] = field(default_factory=dict)
@@ -121,6 +124,7 @@ def use_evidence(run: str, task: str, call: ToolCall, pattern: str, sign: int, h
         fields=_fields(objects) | _own_values(values),
         shown={path: frozenset(p for data in found for p, _ in _plain_fields(data)) for path, found in objects.items()},
         places={path: tuple(value_places(value, history) for value in ids) for path, ids in named.items()},
+        singled=dict(_singled(named, history)),
         together=dict(_together(arguments, history)),
         counts=dict(_counts(arguments, objects)),
         at_most=dict(_at_most(arguments, history)),
@@ -218,6 +222,13 @@ def _plain_fields(data: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
+def _singled(named: dict[str, list[Any]], history: History) -> Iterator[tuple[str, bool]]:
+    for path, ids in named.items():
+        found = [is_singled_out(value, history) for value in ids]
+        if False in found or None not in found:
+            yield path, False not in found
+
+
 def _together(arguments: dict[str, Any], history: History) -> Iterator[tuple[tuple[str, str, bool], bool]]:
     """Pairs that can belong together: beside each other in an element or in the call, and in two lists in step."""
     # What is called an identifier is for `Within` to judge: it knows which of two names the object.
@@ -312,6 +323,8 @@ def held_in(condition: Condition, use: Use) -> bool | None:
             return use.within.get((condition.argument, condition.anchor, condition.via))
         case Together():
             return use.together.get((condition.argument, condition.other, condition.whole_result))
+        case SingledOut():
+            return use.singled.get(condition.argument)
         case SameCount():
             return use.counts.get((condition.argument, condition.other, condition.path))
         case AtMost():

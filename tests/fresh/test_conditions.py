@@ -17,6 +17,7 @@ from fresh.conditions import (
     Never,
     ReadBefore,
     SameCount,
+    SingledOut,
     Together,
     Within,
     argument_values,
@@ -99,6 +100,9 @@ IN_ULM = FieldIs(argument="order_id", path="address.town", values=("ulm", "trier
         (PLACE, {"town": "Ulm", "street": "Oak 9"}, False),
         (IN_STEP, {"old_ids": ["10011"], "new_ids": ["10012"]}, True),
         (IN_STEP, {"old_ids": ["10011"], "new_ids": ["20001"]}, False),
+        (SingledOut(argument="order_id"), {"order_id": "#G7"}, True),
+        (SingledOut(argument="card_id"), {"card_id": "card_9001"}, False),
+        (SingledOut(argument="card_id"), {"card_id": "card_9002"}, None),
         (SameCount(argument="new_ids", other="old_ids"), {"old_ids": ["1"], "new_ids": ["2"]}, True),
         (SameCount(argument="new_ids", other="old_ids"), {"old_ids": ["1"], "new_ids": ["2", "3"]}, False),
         (SameCount(argument="new_ids", other="old_ids"), {"new_ids": ["2", "3"]}, None),
@@ -216,3 +220,10 @@ def test_forms_of_a_word_meet(one: str, other: str) -> None:
 
 def test_different_words_do_not_meet() -> None:
     assert not stems("refund the order") & stems("change an address")
+
+
+def test_an_object_is_singled_out_by_a_value_in_it() -> None:
+    lines = [{"line_id": "LN-4001", "phone": "555-2001"}, {"line_id": "LN-4002", "phone": "555-2002"}]
+    history = History.live([user("My phone 555-2002 is dead"), step("list_all", {"of": "C-11"}, lines)])
+    assert SingledOut(argument="line_id").holds({"line_id": "LN-4002"}, history) is True
+    assert SingledOut(argument="line_id").holds({"line_id": "LN-4001"}, history) is False

@@ -18,6 +18,7 @@ from fresh.conditions import (
     Never,
     ReadBefore,
     SameCount,
+    SingledOut,
     Together,
     Within,
     parse_condition,
@@ -204,6 +205,7 @@ def all_conditions(use: Use) -> list[object]:
     found += [FieldIs(argument=a, path=p, values=tuple(set(v) - {PARTICULAR, ""})) for (a, p), v in objects.items()]
     found += [FieldIs(argument=a, path=p, values=("something else",)) for a, p in objects]
     found += [Together(argument=a, other=b, whole_result=w) for a, b, w in use.together]
+    found += [SingledOut(argument=a) for a in use.singled]
     found += [SameCount(argument=a, other=b, path=p) for a, b, p in use.counts]
     found += [AtMost(argument=a, anchor=b, path=p) for a, b, p in use.at_most]
     found += [ComesFrom(argument=a, places=("request",)) for a in use.places]
