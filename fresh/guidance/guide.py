@@ -82,8 +82,9 @@ class Guide:
             relevance = self._ranker.scores(query)
             similar = self._bm25.scores(query.request)
             forecast = self._outlook.forecast(query, relevance, similar)
-            expected = likeliest_set(forecast.expected)
-            plan = planner.plan(self._next.scores(query, relevance, similar, {item.tool for item in expected}))
+            expected = [e for e in likeliest_set(forecast.expected) if e.chance >= self.settings.min_chance]
+            among = {item.tool for item in expected} | forecast.habits(self.settings.min_habit)
+            plan = planner.plan(self._next.scores(query, relevance, similar, among))
         risks = self._foresight.risks(forecast.calls, self.settings.min_error_chance)
         writer = _Writer(self._gate, self.settings, live, specs, planner, plan, expected, risks)
         budget = self.settings.token_budget if budget is None else budget

@@ -113,6 +113,10 @@ class Forecast:
     expected: tuple[Expected, ...] = ()
     calls: Mapping[str, float] = field(default_factory=dict)
 
+    def habits(self, share: float) -> set[str]:
+        """Tools that nearly every good run still calls: a solution may not list them, and runs go wrong without."""
+        return {tool for tool, chance in self.calls.items() if chance >= share}
+
 
 @dataclass(frozen=True, slots=True)
 class _Tally:

@@ -28,6 +28,10 @@ class GuidanceSettings(BaseModel):
     """Estimated chance that the run makes an error yet, from which it is warned of."""
     confirmed_boost: float = Field(default=3.0, ge=1)
     """How much likelier a write is once the user has said yes."""
+    min_chance: float = Field(default=0.1, ge=0, le=1)
+    """Estimated chance that a tool is still needed, below which it is never named."""
+    min_habit: float = Field(default=0.8, ge=0, le=1)
+    """Share of good runs that call a tool yet, from which it may be the next step although no solution lists it."""
     max_then: int = Field(default=5, ge=0)
     """Most tools named as still to come."""
     similar_tasks: int = Field(default=20, ge=0)

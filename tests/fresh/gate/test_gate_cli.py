@@ -63,7 +63,8 @@ def test_a_mode_that_is_none_is_one_line(files: dict[str, str], capsys: pytest.C
 
 def test_inspect_shows_the_rules_with_the_tools_they_speak_of(files: dict[str, str]):
     options = ["inspect", files["memory"], "--policy", files["policy.yaml"]]
-    assert "Find the customer first" in CliRunner().invoke(app, options).stdout.replace("\n", " ")
+    wide = CliRunner(env={"COLUMNS": "160"})
+    assert "Find the customer first" in wide.invoke(app, options).stdout.replace("\n", " ")
     assert "Policy rules" in CliRunner().invoke(app, [*options, "--tool", "cancel_order"]).stdout
     assert "Policy rules" not in CliRunner().invoke(app, [*options, "--tool", "get_order"]).stdout
     report = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fresh.conditions import Confirmed
 from fresh.guidance import Guidance, Line, Section
-from fresh.guidance.write import check_line, error_line
+from fresh.guidance.write import check_line, errors_line
 from fresh.knowledge import KnownError
 from inference.compare.reading import Reader, RecommendedCall, Warned, content_words
 
@@ -203,7 +203,7 @@ def test_fresh_says_what_it_means() -> None:
     lines = [
         Line(section=Section.DONE, text="get_order_details", confidence=1),
         Line(section=Section.DO, text="call get_order with order_id=1 (from the request)", confidence=1),
-        Line(section=Section.AVOID, text=error_line("cancel_order", error), confidence=1),
+        Line(section=Section.AVOID, text=errors_line("cancel_order", [error.message]), confidence=1),
         Line(section=Section.CHECK, text=check_line("swap_item", Confirmed()), confidence=1),
     ]
     reading = READER.read(Guidance(lines=tuple(lines)).text)
