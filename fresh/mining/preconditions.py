@@ -164,7 +164,7 @@ def enforceable(mined: Sequence[MinedCondition], thresholds: Thresholds) -> list
         shared = not item.violated[0]
         known = len(tasks[item.condition]) if shared else item.tasks
         contested = (contrast[item.condition] if shared else item.contrast) >= thresholds.contrast
-        if not contested and not isinstance(item.condition, Asked):  # whose words others' requests contest
+        if not contested:
             return known >= thresholds.uncontested_tasks
         return isinstance(item.condition, SameCount | AtMost) or known >= thresholds.picked_tasks
 
