@@ -49,16 +49,6 @@ def _eligible(rule: Rule, settings: GateSettings) -> bool:
     return True
 
 
-def unbroken_yes(tool: ToolMemory | None) -> tuple[Rule, ...]:
-    """The user's yes, where every verified use of a tool had it, however few they were.
-
-    Whether an agent asks before it writes is a custom of the place rather than of one tool: where other writes are seen
-    to need it, a few uses of this one suffice.
-    """
-    rules = tool.rules if tool is not None else ()
-    return tuple(rule for rule in rules if isinstance(rule.condition, Confirmed) and not rule.exceptions)
-
-
 def conditions_by_form(call: ToolCall, index: ToolIndex, asks_first: bool) -> Iterator[Rule]:
     """What holds of a write by its form alone, while memory has too few uses of it to say more.
 

@@ -15,7 +15,7 @@ from fresh.gate.audit import AuditLog
 from fresh.gate.checks import check_arguments, check_known, check_repeated, check_schema
 from fresh.gate.context import Context, effect_of
 from fresh.gate.decision import Decision, Finding, Mode, Verdict
-from fresh.gate.enforced import conditions_by_form, enforced_rules, unbroken_yes
+from fresh.gate.enforced import conditions_by_form, enforced_rules
 from fresh.gate.guards import guard_states
 from fresh.gate.lookalike import check_lookalike
 from fresh.gate.policy import Policy, check_policy, policy_states
@@ -77,8 +77,6 @@ class Gate:
         rules = self.rules(call.tool)
         if known is not None and known.effect is not Effect.WRITE:
             return rules
-        if self._asks_first and self.settings.ask_confirmation:
-            rules = tuple(dict.fromkeys((*rules, *unbroken_yes(known))))
         if known is not None and known.tasks >= self.settings.min_tasks:
             return rules
         return (*rules, *conditions_by_form(call, self.index, self._asks_first))
