@@ -88,11 +88,26 @@ def _closed_loop(values: dict[str, Any]) -> list[str]:
         held, due = arm["held_writes"], arm["due_writes"]
         errors.append([domain, _share(caught, made), _share(held, due), f"{arm['write_ms']:.2f} ms"])
     deepest = sorted(values["comparisons"][0]["gain"])
-    return [
+    tables = [
         table(["domain", "", *(f"pass^{k}" for k in deepest)], rows),
         table(["domain", "injected errors caught", "gold writes held back", "decision on a write, median"], errors),
-        "The executor is simulated.",
     ]
+    if any(item.get("ablations") for item in values["comparisons"]):
+        tables = [_ablated(values["comparisons"], deepest[-1])]
+    return [*tables, "The executor is simulated."]
+
+
+def _ablated(comparisons: Sequence[dict[str, Any]], k: str) -> str:
+    """The closed loop with all guards, without each, and without all."""
+    rows = []
+    for item in comparisons:
+        arms = [("nothing", item["gated"]), *item["ablations"].items(), ("all", item["without"])]
+        for name, arm in arms:
+            made = sum(kind["made"] for kind in arm["faults"].values())
+            caught = sum(kind["caught"] for kind in arm["faults"].values())
+            passes = [_estimate(arm["pass_k"][n]) for n in ("1", k)]
+            rows.append([item["gated"]["domain"], name, *passes, _share(caught, made), str(arm["wrong_writes"])])
+    return table(["domain", "without", "pass^1", f"pass^{k}", "errors caught", "wrong writes made"], rows)
 
 
 def _gate(values: dict[str, Any]) -> list[str]:
