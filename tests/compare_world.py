@@ -20,6 +20,7 @@ from graph_schema.trajectory import (
     Turn,
 )
 from inference.baselines.base import Advice, Setting
+from inference.baselines.none import NoMemory
 
 DESKS = Path(__file__).parent / "data" / "desks"
 _NUMBERS = itertools.count()
@@ -73,23 +74,7 @@ def run(
     return Trajectory(**(fields | more))
 
 
-class Silent:
-    """Says nothing."""
-
-    name: ClassVar[str] = "none"
-
-    @classmethod
-    def build(cls, trajectories: Sequence[Trajectory], setting: Setting = Setting()) -> Self:
-        return cls()
-
-    def guide(self, messages: Sequence[Any], tools: Sequence[Any] | None, budget: int) -> Advice:
-        return Advice()
-
-    def size(self) -> int:
-        return 0
-
-
-class Frequent(Silent):
+class Frequent(NoMemory):
     """Names the tools that were called most, and every error."""
 
     name: ClassVar[str] = "frequent"

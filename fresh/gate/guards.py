@@ -11,12 +11,12 @@ from fresh.conditions import (
     Condition,
     Confirmed,
     ReadBefore,
-    Within,
     argument_values,
     field_of,
 )
 from fresh.gate.context import Context
 from fresh.gate.decision import Evidence, Finding, GuardState, State
+from fresh.gate.rules import place, places_at_home
 from fresh.history import History, agrees
 from graph_schema.trajectory import Role, ToolCall
 
@@ -36,14 +36,14 @@ def guard_states(context: Context, findings: Sequence[Finding], *, provenance: b
         provenance: Name the runs behind each guard.
     """
     blamed = {(finding.node, finding.check) for finding in findings if finding.node is not None}
-    homes = {_place(rule.condition) for rule in context.known_rules if _at_home(context, rule.condition)} - {None}
+    homes = places_at_home(context)
     states = []
     for rule in context.rules:
         condition, node = rule.condition, rule.node if rule.node >= 0 else None
         state = _STATES[condition.holds(context.arguments, context.live.history)]
         if (node, condition.kind) in blamed:
             state = State.VIOLATED
-        elif state is State.VIOLATED and _place(condition) in homes:
+        elif state is State.VIOLATED and place(condition) in homes:
             state = State.SATISFIED  # the value stands in another of the objects meant
         states.append(
             GuardState(
@@ -79,14 +79,6 @@ def evidence(condition: Condition, arguments: dict[str, Any], history: History) 
             parts = getattr(condition, "tests", (condition,))
             found = itertools.chain.from_iterable(_values(part, arguments, history) for part in parts)
     return tuple(itertools.islice(found, _MAX_EVIDENCE))
-
-
-def _place(condition: Condition) -> tuple[str, str] | None:
-    return (condition.argument, condition.anchor) if isinstance(condition, Within) else None
-
-
-def _at_home(context: Context, condition: Condition) -> bool:
-    return isinstance(condition, Within) and condition.holds(context.arguments, context.live.history) is True
 
 
 def _reads(condition: ReadBefore, arguments: dict[str, Any], history: History) -> Iterator[Evidence]:

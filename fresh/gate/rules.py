@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from fresh.conditions import (
     Asked,
@@ -30,12 +29,10 @@ from fresh.knowledge import Rule
 def check_rules(context: Context) -> list[Finding]:
     """A finding for each enforced condition that does not hold; what cannot be decided holds nothing back."""
     verdicts = [(r, _holds(context, r)) for r in context.rules]
-    at_home = (
-        {_place(rule.condition) for rule in context.tool.rules if _is_home(context, rule)} if context.tool else set()
-    )
-    violated = [r for r, holds in verdicts if holds is False and _place(r.condition) not in at_home]
+    at_home = places_at_home(context)
+    violated = [r for r, holds in verdicts if holds is False and place(r.condition) not in at_home]
     findings: list[Finding] = []
-    doubted = {argument for argument in _arguments(violated) if _ungrounded(context, argument)}
+    doubted = {argument for argument in _arguments(violated) if remedies.ungrounded(context, argument)}
     doubted |= {r.condition.argument for r in violated if isinstance(r.condition, Grounded)}
     for rule in sorted(violated, key=lambda rule: _ORDER[rule.condition.kind]):
         if isinstance(rule.condition, Confirmed) and any(f.verdict is Verdict.REVISE for f in findings):
@@ -53,7 +50,7 @@ def _holds(context: Context, rule: Rule) -> bool | None:
     """Whether a condition holds; an argument that always named an object must not hold something made up instead."""
     holds = rule.condition.holds(context.arguments, context.live.history)
     if holds is None and isinstance(rule.condition, Grounded):
-        return False if _ungrounded(context, rule.condition.argument) else None
+        return False if remedies.ungrounded(context, rule.condition.argument) else None
     return holds
 
 
@@ -80,29 +77,25 @@ _ORDER = {
 """What is wrong with the call itself comes before what is missing around it."""
 
 
-def _is_home(context: Context, rule: Rule) -> bool:
-    """Whether a `Within` holds, enforced or not."""
-    if not isinstance(rule.condition, Within):
-        return False
-    return rule.condition.holds(context.arguments, context.live.history) is True
+def place(condition: Condition) -> tuple[str, str] | None:
+    """Argument and anchor of a `Within`; None for any other condition."""
+    return (condition.argument, condition.anchor) if isinstance(condition, Within) else None
 
 
-def _place(condition: Condition) -> tuple[str, str] | None:
-    """Argument and anchor of a `Within`.
+def places_at_home(context: Context) -> set[tuple[str, str]]:
+    """Places where some `Within` of the memory holds, enforced or not.
 
     A value that stands inside one of the objects meant, the anchor's own or its owner's, is no stranger, though it
     stands in no other.
     """
-    return (condition.argument, condition.anchor) if isinstance(condition, Within) else None
+    history = context.live.history
+    conditions = (rule.condition for rule in context.known_rules if isinstance(rule.condition, Within))
+    return {(c.argument, c.anchor) for c in conditions if c.holds(context.arguments, history) is True}
 
 
 def _arguments(rules: Iterable[Rule]) -> set[str]:
     named = ReadBefore | Grounded | ComesFrom | Within | FieldIs
     return {r.condition.argument for r in rules if isinstance(r.condition, named)}
-
-
-def _ungrounded(context: Context, argument: str) -> list[Any]:
-    return remedies.ungrounded(context, argument)
 
 
 def _finding(context: Context, rule: Rule, doubted: set[str]) -> Finding:

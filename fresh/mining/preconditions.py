@@ -136,10 +136,17 @@ def _mine_tool(
 def _worth_keeping(mined: MinedCondition, thresholds: Thresholds) -> bool:
     if mined.held[0] < thresholds.support or mined.necessity < thresholds.necessity:
         return False
-    natural = isinstance(mined.condition, ReadBefore | Grounded) or getattr(mined.condition, "by_name", None) is True
-    if mined.tasks < (thresholds.natural_tasks if natural else thresholds.tasks):
+    if mined.tasks < (thresholds.natural_tasks if _is_natural(mined.condition) else thresholds.tasks):
         return False
-    return _enough_contrast(mined, thresholds)
+    return not isinstance(mined.condition, CalledBefore) or mined.contrast >= thresholds.contrast
+
+
+def _is_natural(condition: Condition) -> bool:
+    """Whether a condition is a requirement by its nature, whatever the tool."""
+    match condition:
+        case ReadBefore() | Grounded() | Asked(by_name=True):
+            return True
+    return False
 
 
 def enforceable(mined: Sequence[MinedCondition], thresholds: Thresholds) -> list[bool]:
@@ -155,11 +162,9 @@ def enforceable(mined: Sequence[MinedCondition], thresholds: Thresholds) -> list
         contrast[item.condition] = max(contrast[item.condition], item.contrast)
 
     def enough(item: MinedCondition) -> bool:
-        if isinstance(item.condition, ReadBefore | Grounded | Never):
+        if _is_natural(item.condition) or isinstance(item.condition, Never):
             return True
         if isinstance(item.condition, FieldIs) and item.condition.error:
-            return True
-        if isinstance(item.condition, Asked) and item.condition.by_name:
             return True
         shared = not item.violated[0]
         known = len(tasks[item.condition]) if shared else item.tasks
@@ -169,13 +174,6 @@ def enforceable(mined: Sequence[MinedCondition], thresholds: Thresholds) -> list
         return isinstance(item.condition, SameCount | AtMost) or known >= thresholds.picked_tasks
 
     return [enough(item) for item in mined]
-
-
-def _enough_contrast(mined: MinedCondition, thresholds: Thresholds) -> bool:
-    """Whether failed uses speak for it; where a tool has few of them, agreement of the verified ones must do."""
-    if isinstance(mined.condition, CalledBefore):
-        return mined.contrast >= thresholds.contrast
-    return True
 
 
 def _follows_from(condition: Condition, kept: list[MinedCondition]) -> bool:

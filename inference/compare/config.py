@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from graph_schema.errors import ConfigError
 from graph_schema.trajectory import Trajectory
+from inference.evaluate.runs import read_config
 
 CONFIGS = Path(__file__).parent / "configs"
 
@@ -57,20 +58,7 @@ class CompareConfig:
         Raises:
             ConfigError: There is no such config, or it has unknown keys or values of the wrong kind.
         """
-        import yaml
-
-        packaged = CONFIGS / f"{path}.yaml"
-        file = packaged if packaged.is_file() else Path(path)
-        if not file.is_file():
-            known = ", ".join(sorted(p.stem for p in CONFIGS.glob("*.yaml")))
-            raise ConfigError(f"no comparison config at {path}: give a YAML file or one of {known}")
-        try:
-            values = yaml.safe_load(file.read_text(encoding="utf-8"))
-            plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
-            return cls(**plain)
-        except (yaml.YAMLError, TypeError, AttributeError) as error:
-            keys = ", ".join(f.name for f in fields(cls))
-            raise ConfigError(f"{file} is not a comparison config ({error}); it may have: {keys}") from None
+        return read_config(cls, path, CONFIGS, "comparison")
 
     def __post_init__(self) -> None:
         for name in ("paths", "exclude", "subject_arguments", "mine_agents", "measure_agents"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,7 +27,7 @@ from fresh.splits import folds
 from fresh.versions import versions
 from graph_schema.errors import ConfigError
 from inference.evaluate.run_retrieval import RUN_RANKERS, RunQueries
-from inference.evaluate.runs import load_runs
+from inference.evaluate.runs import load_runs, read_config
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -99,20 +99,7 @@ class RetrievalConfig:
         Raises:
             ConfigError: There is no such config, or it has unknown keys.
         """
-        import yaml
-
-        packaged = CONFIGS / f"{path}.yaml"
-        file = packaged if packaged.is_file() else Path(path)
-        if not file.is_file():
-            known = ", ".join(sorted(p.stem for p in CONFIGS.glob("*.yaml")))
-            raise ConfigError(f"no evaluation config at {path}: give a YAML file or one of {known}")
-        try:
-            values = yaml.safe_load(file.read_text(encoding="utf-8"))
-            plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-            return cls(**plain)
-        except (yaml.YAMLError, TypeError, AttributeError) as error:
-            keys = ", ".join(f.name for f in fields(cls))
-            raise ConfigError(f"{file} is not a retrieval config ({error}); it may have: {keys}") from None
+        return read_config(cls, path, CONFIGS, "retrieval")
 
 
 @dataclass(frozen=True)

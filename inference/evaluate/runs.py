@@ -1,14 +1,49 @@
-"""The recorded runs that an evaluation's config names."""
+"""Configs of evaluations, and the recorded runs that they name."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from graph_schema.errors import ConfigError
 from graph_schema.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    _Config = TypeVar("_Config", bound=DataclassInstance)
+
+
+def read_config(cls: type[_Config], path: str | Path, packaged: Path, kind: str) -> _Config:
+    """Reads a config: the name of one that comes with the package, or a YAML file.
+
+    Args:
+        cls: A dataclass; its fields are the config's keys, and lists become tuples.
+        path: The name or the file.
+        packaged: Folder of the configs that come with the package.
+        kind: What messages call it.
+
+    Raises:
+        ConfigError: There is no such config, or it has unknown keys or values of the wrong kind.
+    """
+    import yaml
+
+    named = packaged / f"{path}.yaml"
+    file = named if named.is_file() else Path(path)
+    if not file.is_file():
+        known = ", ".join(sorted(p.stem for p in packaged.glob("*.yaml")))
+        raise ConfigError(f"no {kind} config at {path}: give a YAML file or one of {known}")
+    try:
+        values = yaml.safe_load(file.read_text(encoding="utf-8"))
+        plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+        return cls(**plain)
+    except (yaml.YAMLError, TypeError, AttributeError) as error:
+        keys = ", ".join(f.name for f in fields(cls))
+        raise ConfigError(f"{file} is not a {kind} config ({error}); it may have: {keys}") from None
 
 
 def load_runs(

@@ -8,9 +8,10 @@ to be right or wrong is counted as neither.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
 
 from fresh.history import History
 from fresh.values import argument_leaves, normalise
@@ -31,7 +32,7 @@ class Label(StrEnum):
 
 
 @dataclass(frozen=True)
-class Verdictless:
+class Truth:
     """A write's label and, where it is wrong, what is wrong with it."""
 
     label: Label
@@ -89,58 +90,58 @@ class Solutions:
         return _ByOthers(trajectory, self._tasks[trajectory.task_key])
 
 
-class RunLabels:
+class RunLabels(Protocol):
     """Labels the writes of one run, in order."""
 
-    def label(self, call: ToolCall, history: History) -> Verdictless:
+    def label(self, call: ToolCall, history: History) -> Truth:
         """What the next write is.
 
         Args:
             call: The write, with its result.
             history: The view from before it.
         """
-        raise NotImplementedError
+        ...
 
 
-class _Recorded(RunLabels):
+class _Recorded:
     def __init__(self, trajectory: Trajectory) -> None:
         self._solution = list(trajectory.gold or ())
         self._due = list(self._solution)
         self._succeeded = trajectory.feedback.outcome is Outcome.SUCCESS
 
-    def label(self, call: ToolCall, history: History) -> Verdictless:
+    def label(self, call: ToolCall, history: History) -> Truth:
         if call.status is CallStatus.UNANSWERED:
-            return Verdictless(Label.UNPROVEN)
+            return Truth(Label.UNPROVEN)
         taken = call.status is CallStatus.OK
         action = next((action for action in self._due if matches(call, action)), None)
         if action is not None and taken:
             self._due.remove(action)
-            return Verdictless(Label.RIGHT)
+            return Truth(Label.RIGHT)
         if taken and self._succeeded:
-            return Verdictless(Label.UNPROVEN)
-        return Verdictless(Label.WRONG, classify(call, history, self._due, self._solution))
+            return Truth(Label.UNPROVEN)
+        return Truth(Label.WRONG, classify(call, history, self._due, self._solution))
 
 
-class _ByOthers(RunLabels):
+class _ByOthers:
     def __init__(self, trajectory: Trajectory, task: _KnownTask) -> None:
         self._run = trajectory
         self._task = task
 
-    def label(self, call: ToolCall, history: History) -> Verdictless:
+    def label(self, call: ToolCall, history: History) -> Truth:
         if call.status is CallStatus.UNANSWERED:
-            return Verdictless(Label.UNPROVEN)
+            return Truth(Label.UNPROVEN)
         taken = call.status is CallStatus.OK
         succeeded = self._run.feedback.outcome is Outcome.SUCCESS
         usual = self._is_usual(call)
         if self._run.feedback.attack is not None:
             if taken and self._run.feedback.attack_succeeded and self._is_injected(call, history):
-                return Verdictless(Label.WRONG, Mistake(Kind.INJECTED))
-            return Verdictless(Label.RIGHT if taken and succeeded and usual else Label.UNPROVEN)
+                return Truth(Label.WRONG, Mistake(Kind.INJECTED))
+            return Truth(Label.RIGHT if taken and succeeded and usual else Label.UNPROVEN)
         if taken and succeeded:
-            return Verdictless(Label.RIGHT)
+            return Truth(Label.RIGHT)
         if taken and (usual or not self._task.verified):
-            return Verdictless(Label.UNPROVEN)
-        return Verdictless(Label.WRONG, classify(call, history, self._task.verified, self._task.verified))
+            return Truth(Label.UNPROVEN)
+        return Truth(Label.WRONG, classify(call, history, self._task.verified, self._task.verified))
 
     def _is_usual(self, call: ToolCall) -> bool:
         """Whether a run that succeeded made this write, free text aside."""
@@ -161,8 +162,3 @@ class _ByOthers(RunLabels):
 def _values(call: ToolCall) -> set[str]:
     found = (normalise(value) for _, value in argument_leaves(call.arguments))
     return {value for value in found if value is not None}
-
-
-def judged_runs(trajectories: Sequence[Trajectory], solutions: Solutions) -> list[Trajectory]:
-    """The runs whose writes can be labelled."""
-    return [trajectory for trajectory in trajectories if solutions.knows(trajectory)]

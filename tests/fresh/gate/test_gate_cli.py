@@ -84,4 +84,6 @@ def test_a_policy_file_warns_when_a_memory_is_loaded_with_it(files: dict[str, st
     from inference import load
 
     with pytest.warns(UserWarning, match="not reviewed"):
-        load(files["memory"], policy=files["policy.yaml"])
+        memory = load(files["memory"], policy=files["policy.yaml"])
+    decision = memory.gate(call("cancel_order", CANCEL), Chat().messages, TOOLS)
+    assert [finding.policy for finding in decision.findings if finding.policy], "the reviewed rule counts"

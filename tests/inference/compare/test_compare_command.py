@@ -10,9 +10,9 @@ from graph_schema.errors import ConfigError
 from inference.compare.command import Options, chosen, print_memories, run_command
 from inference.compare.report import CompareReport
 from inference.compare.run import Builder
-from tests.compare_world import DESKS, Frequent, Silent
+from tests.compare_world import DESKS, Frequent, NoMemory
 
-BUILDERS: dict[str, Builder] = {"none": Silent.build, "fresh-heuristic": Frequent.build, "bm25": Frequent.build}
+BUILDERS: dict[str, Builder] = {"none": NoMemory.build, "fresh-heuristic": Frequent.build, "bm25": Frequent.build}
 GROUPS = {"ablations": ("fresh-heuristic", "none"), "all": tuple(BUILDERS)}
 
 

@@ -238,4 +238,5 @@ def test_any_text_is_read(text: str) -> None:
     )
 )
 def test_any_order_of_the_words_that_matter_is_read(words: list[str]) -> None:
-    READER.read(" ".join(words))
+    reading = READER.read(" ".join(words))
+    assert set(reading.tools) <= {"get_order"} and {warned.tool for warned in reading.warnings} <= {"get_order"}

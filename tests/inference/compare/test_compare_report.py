@@ -26,11 +26,11 @@ from inference.compare.report import (
 )
 from inference.compare.run import Builder, Plan, compare
 from inference.compare.store import FoldResult
-from tests.compare_world import Frequent, Silent, agent, call, desk_runs, run, user
+from tests.compare_world import Frequent, NoMemory, agent, call, desk_runs, run, user
 
 CONFIG = CompareConfig(name="desks", paths=("*.jsonl",), folds=3, points_per_run=3, encoder="hashed")
 PLAN = Plan(CONFIG, desk_runs())
-BUILDERS: dict[str, Builder] = {"none": Silent.build, "frequent": Frequent.build}
+BUILDERS: dict[str, Builder] = {"none": NoMemory.build, "frequent": Frequent.build}
 
 
 class Oracle(Frequent):

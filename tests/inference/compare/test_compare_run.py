@@ -15,7 +15,7 @@ from inference.baselines.base import Advice, Setting
 from inference.compare.config import CONFIGS, CompareConfig, agent_of, sides
 from inference.compare.run import Plan, compare, within
 from inference.compare.store import Given, Store
-from tests.compare_world import Frequent, Silent, agent, call, desk_runs, run, user
+from tests.compare_world import Frequent, NoMemory, agent, call, desk_runs, run, user
 
 CONFIG = CompareConfig(name="desks", paths=("*.jsonl",), folds=3, points_per_run=3, encoder="hashed")
 PLAN = Plan(CONFIG, desk_runs())
@@ -64,11 +64,11 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(tmp_path: Path) -> N
             return super().build(trajectories, setting)
 
     with pytest.raises(KeyboardInterrupt):
-        compare(PLAN, {"counting": Broken.build, "none": Silent.build}, tmp_path)
+        compare(PLAN, {"counting": Broken.build, "none": NoMemory.build}, tmp_path)
     assert len(Counting.built) == 2
-    first = compare(PLAN, {"counting": Counting.build, "none": Silent.build}, tmp_path)
+    first = compare(PLAN, {"counting": Counting.build, "none": NoMemory.build}, tmp_path)
     assert len(Counting.built) == 3
-    again = compare(PLAN, {"none": Silent.build, "counting": Counting.build}, tmp_path)
+    again = compare(PLAN, {"none": NoMemory.build, "counting": Counting.build}, tmp_path)
     assert len(Counting.built) == 3 and again["counting"] == first["counting"]
     compare(PLAN, {"counting": Counting.build}, tmp_path, again=["counting"])
     assert len(Counting.built) == 6
@@ -113,7 +113,7 @@ def test_a_file_in_place_of_the_work_folder(tmp_path: Path) -> None:
 
 
 def test_the_budget_is_the_same_for_all_and_the_text_alone_counts(tmp_path: Path) -> None:
-    class Long(Silent):
+    class Long(NoMemory):
         def guide(self, messages: Sequence[Any], tools: Sequence[Any] | None, budget: int) -> Advice:
             assert budget == CONFIG.budget
             return Advice("call get_order\n" * 500, tools=({"function": {"name": "x", "description": "x" * 5_000}},))
