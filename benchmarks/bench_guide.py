@@ -53,19 +53,17 @@ class Encoded:
         return self._vector
 
 
-def rankers(nodes: int) -> Iterator[tuple[str, ExperienceGraph, BM25Index, Ranker]]:
+def rankers(nodes: int) -> Iterator[tuple[str, ExperienceGraph, Ranker]]:
     graph = with_features(make_graph(nodes), WIDTH)
     bm25 = BM25Index.build(graph.texts)
-    yield "heuristic", graph, bm25, HeuristicRanker(graph, bm25)
+    yield "heuristic", graph, HeuristicRanker(graph, bm25)
     names = tuple(f"stat_{i}" for i in range(graph.features["stat"].shape[1]))
     network = Reranker(RerankerConfig(text_dim=WIDTH, stat_names=names))
-    yield "graph network", graph, bm25, Retriever(graph, network, Encoded(WIDTH), bm25)
+    yield "graph network", graph, Retriever(graph, network, Encoded(WIDTH), bm25)
 
 
-def measure(
-    name: str, graph: ExperienceGraph, bm25: BM25Index, ranker: Ranker, nodes: int, rounds: int
-) -> tuple[list[str], float]:
-    guide = Guide(Gate(ToolIndex(graph)), bm25, ranker)
+def measure(name: str, graph: ExperienceGraph, ranker: Ranker, nodes: int, rounds: int) -> tuple[list[str], float]:
+    guide = Guide(Gate(ToolIndex(graph)), ranker)
     parser, unseen, step, tokens = LiveParser(), [], [], []
     for turn in range(-5, rounds):
         messages, _, tools = make_messages(nodes, seed=turn)

@@ -347,6 +347,31 @@ class History:
                     return Origin("observation", call.tool, "text", in_text=True)
         return Origin("nowhere")
 
+    def source(self, value: Any) -> Origin:
+        """Where a value was most likely taken from: of the places that showed it, the one with the fewest values.
+
+        An identifier of an order's line stands in the catalogue too, among many: the order is what says which one is
+        meant. Of equally narrow places the newest counts, and in it the first. A value that no place or only one showed
+        is from where `origin` says.
+        """
+        newest = {(seen.call.tool, seen.path): seen.turn for seen in self.sightings(value)}
+        if len(newest) < 2:
+            return self.origin(value)
+        tool, path = min(newest, key=lambda place: (len(self._values_at[place]), -newest[place]))
+        return Origin("observation", tool, path)
+
+    @cached_property
+    def _values_at(self) -> dict[tuple[str, str], set[str]]:
+        """Comparable values that each ``(tool, path)`` has shown."""
+        found: dict[tuple[str, str], set[str]] = {}
+        for turn, call, paths in self.index.shown:
+            if turn >= self.now:
+                break
+            for value, where in paths.items():
+                for path in where:
+                    found.setdefault((call.tool, path), set()).add(value)
+        return found
+
     def shown_together(self, first: Any, second: Any, *, whole_result: bool = False) -> bool:
         """Whether one successful call showed both values: in one object, with the call's own arguments beside it.
 

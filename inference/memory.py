@@ -271,7 +271,7 @@ class FrozenMemory:
 
     @cached_property
     def _guide(self) -> Guide:
-        return Guide(self.judge, self.bm25, self.ranker, self._guidance)
+        return Guide(self.judge, self.ranker, self._guidance)
 
 
 def _policy(files: FrozenFiles, policy: Policy | str | Path | None) -> Policy:

@@ -49,7 +49,8 @@ def fit_reranker(
     source = MemoryData.of_corpus(corpus, runs, **({"seed": seed} | dict(data or {})))
     module = RerankerModule(**dict(model or {}))
     with TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*(num_workers|does not have many workers|log_every_n_steps).*")
+        noise = "num_workers|does not have many workers|log_every_n_steps|treespec"
+        warnings.filterwarnings("ignore", message=f".*({noise}).*")
         best = ModelCheckpoint(folder, monitor="val/ndcg@10", mode="max", filename="best")
         trainer = pl.Trainer(
             max_epochs=max_epochs,

@@ -25,7 +25,6 @@ from fresh.knowledge import KnownError
 from fresh.live import Live
 from fresh.mining.patterns import error_message
 from fresh.redact import Redactor
-from fresh.retrieval.bm25 import BM25Index
 from fresh.retrieval.query import make_query
 from graph_schema.trajectory import CallStatus, ToolCall, ToolSpec
 
@@ -41,14 +40,12 @@ class Guide:
 
     Args:
         gate: The gate of the same memory; its conditions are what Check and the order under Do are made of.
-        bm25: Index over the node texts, to find similar tasks.
-        ranker: Scores of nodes.
+        ranker: Scores of nodes, and their likeness to the request.
         settings: Budget and weights.
     """
 
-    def __init__(self, gate: Gate, bm25: BM25Index, ranker: Ranker, settings: GuidanceSettings | None = None) -> None:
+    def __init__(self, gate: Gate, ranker: Ranker, settings: GuidanceSettings | None = None) -> None:
         self._gate = gate
-        self._bm25 = bm25
         self._ranker = ranker
         self.settings = settings or GuidanceSettings()
         self._outlook = Outlook(gate.index, self.settings)
@@ -80,7 +77,7 @@ class Guide:
         if live.history.turns:
             query = make_query(live.history, specs)
             relevance = self._ranker.scores(query)
-            similar = self._bm25.scores(query.request)
+            similar = self._ranker.likeness(query)
             forecast = self._outlook.forecast(query, relevance, similar)
             expected = [e for e in likeliest_set(forecast.expected) if e.chance >= self.settings.min_chance]
             among = {item.tool for item in expected} | forecast.habits(self.settings.min_habit)
@@ -169,7 +166,7 @@ class _Writer:
 
     def _then(self) -> Iterator[Line]:
         """What is likely to be needed after the actions under Do, in the order it usually comes."""
-        now = {action.tool.name for action in self._plan.actions}
+        now = {action.tool.name for action in self._plan.actions} | self._plan.barred
         later = [item for item in self._expected if item.tool not in now][: self._settings.max_then]
         if not later:
             return

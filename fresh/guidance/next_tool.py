@@ -48,7 +48,7 @@ class NextTool:
         Args:
             query: The moment.
             relevance: The ranker's score of every node, [N].
-            similar: Likeness of every node's text to the request, [N]; read for Task nodes.
+            similar: Likeness of every node to the request, [N].
             among: Tools that are still needed; only they are proposed, each after the look-ups that it needs.
         """
         done = [tool for tool, status in query.used if status is CallStatus.OK]
@@ -83,18 +83,12 @@ class NextTool:
 
     def _of_similar_tasks(self, done: Collection[str], similar: NDArray[np.float64]) -> dict[str, float]:
         """What good runs of the nearest tasks did after what is done here."""
-        block = self._index.graph.indices(NodeType.TASK)
-        likeness = similar[block.start : block.stop]
-        count = min(self._settings.similar_tasks, len(likeness))
-        if not count:
-            return {}
-        best = np.argpartition(-likeness, count - 1)[:count]
         votes: dict[str, float] = defaultdict(float)
         counts = Counter(done)
-        for position in best[likeness[best] > 0]:
-            for run in self._outlook.record(int(position)).runs:
+        for position, weight in self._outlook.nearest(similar):
+            for run in self._outlook.record(position).runs:
                 for distance, tool in enumerate(rest(run, counts)[:_RECENT]):
-                    votes[tool] += float(likeness[position]) / 2**distance
+                    votes[tool] += weight / 2**distance
         return dict(votes)
 
     def _of_order(self, done: list[str]) -> dict[str, float]:

@@ -146,7 +146,7 @@ class Outlook:
         Args:
             query: The moment.
             relevance: The ranker's score of every node, [N].
-            similar: Likeness of every node's text to the request, [N].
+            similar: Likeness of every node to the request, [N].
         """
         if not self._names:
             return Forecast()
@@ -167,7 +167,7 @@ class Outlook:
         """The votes of the nearest tasks, each tool's drawn towards its overall share."""
         needed, place, called = np.zeros((3, len(self._names)))
         counts, total, ran = Counter(done), 0.0, 0.0
-        for position, weight in self._nearest(similar[self._tasks.start : self._tasks.stop]):
+        for position, weight in self.nearest(similar):
             record = self.record(position)
             if not record:
                 continue
@@ -190,8 +190,13 @@ class Outlook:
             (called + strength * self._use) / (ran + strength),
         )
 
-    def _nearest(self, likeness: NDArray[np.float64]) -> Iterable[tuple[int, float]]:
-        """The tasks whose requests are most alike, with the weight of their votes."""
+    def nearest(self, similar: NDArray[np.float64]) -> Iterable[tuple[int, float]]:
+        """Positions of the tasks whose requests are most alike, with the weight of their votes; in order of position.
+
+        Args:
+            similar: Likeness of every node to the request, [N].
+        """
+        likeness = similar[self._tasks.start : self._tasks.stop]
         count = min(self._settings.similar_tasks, len(likeness))
         if not count:
             return

@@ -50,11 +50,13 @@ class Plan:
         actions: For Do, in order.
         unmet: For Check: conditions of the actions looked at that do not hold, with what is wrong.
         likely: The tools looked at, likeliest first.
+        barred: Tools that the gate would not let pass, whatever came before.
     """
 
     actions: list[Action] = field(default_factory=list)
     unmet: list[tuple[ToolMemory, Rule, Finding]] = field(default_factory=list)
     likely: list[ToolMemory] = field(default_factory=list)
+    barred: set[str] = field(default_factory=set)
 
 
 def is_composed(action: Action) -> bool:
@@ -129,6 +131,7 @@ class Planner:
         findings = check_rules(context) if context.effect is Effect.WRITE else []
         self._note(tool, context, findings)
         if any(finding.verdict in (Verdict.BLOCK, Verdict.TRANSFER) for finding in findings):
+            self._plan.barred.add(tool.name)
             return
         for other, given in self._needed(action, findings) if depth else ():
             self._add(other, given, depth - 1)

@@ -18,6 +18,9 @@ class Ranker(Protocol):
     def scores(self, query: Query) -> NDArray[np.float64]:
         """Relevance of every node, [N], 0 to 1; 0 for what was not considered."""
 
+    def likeness(self, query: Query) -> NDArray[np.float64]:
+        """How alike every node is to what the user asks, [N], 0 or more; compared within one type of node."""
+
 
 class HeuristicRanker:
     """BM25 over node texts times the smoothed success rate: for a memory without a trained reranker.
@@ -40,3 +43,7 @@ class HeuristicRanker:
         found = self._bm25.scores(query.text) * self._prior
         best = found.max(initial=0.0)
         return found / best if best > 0 else found
+
+    def likeness(self, query: Query) -> NDArray[np.float64]:
+        """BM25 of every node with the request, [N]."""
+        return self._bm25.scores(query.request)

@@ -24,7 +24,7 @@ class GuidanceSettings(BaseModel):
     """Score of a next tool relative to the best one, below which it is not proposed."""
     min_error_runs: int = Field(default=1, ge=1)
     """Runs that must have shown an error, before it is warned of."""
-    min_error_chance: float = Field(default=0.005, ge=0, le=1)
+    min_error_chance: float = Field(default=0.01, ge=0, le=1)
     """Estimated chance that the run makes an error yet, from which it is warned of."""
     confirmed_boost: float = Field(default=3.0, ge=1)
     """How much likelier a write is once the user has said yes."""
@@ -42,13 +42,13 @@ class GuidanceSettings(BaseModel):
     """Weight of what followed the last actions in good runs."""
     ranker_weight: float = Field(default=0.4, ge=0)
     """Weight of the ranker's score of the tool's actions."""
-    likeness_power: float = Field(default=6.0, ge=0)
+    likeness_power: float = Field(default=4.0, ge=0)
     """How sharply the vote of a task falls with its likeness to the request, relative to the most alike."""
-    prior_strength: float = Field(default=0.3, ge=0)
+    prior_strength: float = Field(default=1.0, ge=0)
     """Votes that a tool's overall share counts as."""
-    request_weight: float = 1.0
+    request_weight: float = 0.5
     """What the best match of the request with a tool's actions adds to the log odds of the tool."""
     rank_weight: float = 0.4
     """What the best rank among a tool's actions adds to the log odds."""
-    outlook_bias: float = -1.0
+    outlook_bias: float = -0.3
     """Added to all log odds: the two weights above count from the best tool, and most are not it."""

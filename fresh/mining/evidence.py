@@ -170,7 +170,7 @@ def _origins(arguments: dict[str, Any], history: History) -> list[tuple[str, str
     for path, value in argument_leaves(arguments):
         if value in (None, "") or isinstance(value, bool):
             continue
-        found[path, str(history.origin(value))] += 1
+        found[path, str(history.source(value))] += 1
     return sorted(found)
 
 

@@ -16,7 +16,7 @@ from fresh.retrieval.candidates import DEFAULT_RECALL, Recall, RecallSettings
 from fresh.retrieval.encoder import Encoder, load_encoder
 from fresh.retrieval.features import EncodedQuery, MatchFeatures, encode_query
 from fresh.retrieval.query import Query
-from fresh.retrieval.view import GraphView
+from fresh.retrieval.view import MAX_COMPARED_TASKS, GraphView
 from graph_schema.graph import ExperienceGraph
 from graph_schema.types import GUIDANCE_TYPES, TYPE_CODE, NodeType
 
@@ -98,6 +98,27 @@ class Retriever:
             out[nodes] = 1 / (1 + np.exp(-(scores.astype(np.float64) - scores.max())))
         return out
 
+    def likeness(self, query: Query | EncodedQuery) -> NDArray[np.float64]:
+        """How alike every node is to what the user asks, [N]: BM25; for tasks the mean of BM25 and cosine.
+
+        Words and meaning find different neighbours. Each is taken relative to the task that it finds most alike. In
+        a large memory the cosine is worked out for the tasks that BM25 puts first.
+        """
+        encoded = self._encode(query)
+        view = self.view
+        out = view.bm25.scores(encoded.query.request)
+        tasks = np.arange(view.task_start, view.task_start + view.num_tasks)
+        if len(tasks) > MAX_COMPARED_TASKS:
+            nearest = np.argpartition(-out[tasks], MAX_COMPARED_TASKS - 1)[:MAX_COMPARED_TASKS]
+            out[np.delete(tasks, nearest)] = 0.0
+            tasks = tasks[nearest]
+        cosine = np.maximum(view.text[tasks].astype(np.float32) @ encoded.request, 0.0)
+        out[tasks] = (_relative(out[tasks]) + _relative(cosine.astype(np.float64))) / 2
+        return out
+
+    def _encode(self, query: Query | EncodedQuery) -> EncodedQuery:
+        return encode_query(query, self.encoder) if isinstance(query, Query) else query
+
     def _scores(
         self, query: Query | EncodedQuery
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]:
@@ -105,7 +126,7 @@ class Retriever:
 
         from fresh.retrieval.reranker import collate, make_example
 
-        encoded = encode_query(query, self.encoder) if isinstance(query, Query) else query
+        encoded = self._encode(query)
         candidates = self.recall.find(encoded.query)
         if not len(candidates.nodes):
             none = np.zeros(0, dtype=np.float32)
@@ -114,6 +135,11 @@ class Retriever:
         with _one_thread(), torch.inference_mode():
             guidance, tasks = self.reranker(collate([example], self._columns).to(self._device))
         return candidates.nodes, guidance.cpu().numpy(), tasks.cpu().numpy()
+
+
+def _relative(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    best = scores.max(initial=0.0)
+    return scores / best if best > 0 else scores
 
 
 _THREADS = Lock()

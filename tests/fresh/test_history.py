@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from fresh.history import History, RunIndex, agrees
 from graph_schema import Turn
 
+STOCK = {"copies": [{"copy_id": f"CP-{n}"} for n in range(1, 9)]}
 LOAN = {"loan_id": "LN-7", "member_id": "MB-1", "items": [{"copy_id": "CP-1", "state": "in"}]}
 
 
@@ -42,6 +43,28 @@ class TestOrigin:
         history = live(step("first", {}, {"a": "LN-7"}), step("second", {}, {"b": "LN-7"}))
         assert str(history.origin("LN-7")) == "second:b"
         assert [s.call.tool for s in history.sightings("LN-7")] == ["first", "second"]
+
+
+class TestSource:
+    def test_the_place_with_the_fewest_values_counts(self) -> None:
+        history = live(step("look", {}, LOAN), step("stock", {}, STOCK))
+        assert str(history.origin("CP-1")) == "stock:copies[].copy_id"
+        assert str(history.source("CP-1")) == "look:items[].copy_id"
+        assert str(history.source("CP-5")) == "stock:copies[].copy_id"
+
+    def test_of_equally_narrow_places_the_newest_and_in_it_the_first(self) -> None:
+        history = live(step("old", {}, {"a": "LN-7"}), step("new", {}, {"b": "LN-7", "c": "LN-7"}))
+        assert str(history.source("LN-7")) == "new:b"
+
+    def test_without_a_choice_it_is_the_origin(self) -> None:
+        assert str(live(user("LN-7")).source("LN-7")) == "request"
+        assert live(user("hi")).source("LN-7").kind == "nowhere"
+
+    def test_values_shown_later_do_not_count(self) -> None:
+        index = RunIndex(
+            [step("look", {}, LOAN), step("look", {}, {"items": [{"copy_id": f"CP-{n}"} for n in range(9)]})]
+        )
+        assert index.at(1)._values_at["look", "items[].copy_id"] == {"cp-1"}
 
 
 def test_later_turns_are_unknown() -> None:

@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from fresh.frozen import freeze, read_frozen
 from fresh.history import RunIndex
 from fresh.retrieval.candidates import Recall
+from fresh.retrieval.encoder import HashedEncoder
 from fresh.retrieval.features import MATCH_NAMES, MatchFeatures, encode_query
-from fresh.retrieval.query import make_query
+from fresh.retrieval.query import Query, make_query
 from fresh.retrieval.reranker import Example, Reranker, RerankerConfig, Standardise, collate, make_example, stat_columns
 from fresh.retrieval.retriever import Retriever
 from fresh.retrieval.view import GraphView
@@ -131,10 +133,37 @@ def test_retriever_ranks_guidance_nodes_and_survives_a_file(tmp_path: Path) -> N
     assert best == ranking.nodes[0]
 
 
+def test_likeness_is_of_words_and_of_meaning() -> None:
+    class Meaning(HashedEncoder):
+        """Takes every text for the text of the memory's second task."""
+
+        def encode_query(self, text: str) -> NDArray[np.float32]:
+            return np.asarray(VIEW.text[VIEW.task_start + 1], dtype=np.float32)
+
+    request = VIEW.graph.texts[VIEW.task_start]
+    query = Query(parts=(request,), said=(request,))
+    tasks = slice(VIEW.task_start, VIEW.task_start + VIEW.num_tasks)
+    alike = Retriever(VIEW.graph, model(), CORPUS.encoder).likeness(query)
+    assert alike[tasks].argmax() == 0 and alike[tasks].max() == pytest.approx(1, abs=1e-3)
+    words, mixed = VIEW.bm25.scores(query.request), Retriever(VIEW.graph, model(), Meaning(64)).likeness(query)
+    others = np.delete(np.arange(len(VIEW)), np.arange(len(VIEW))[tasks])
+    assert (mixed[others] == words[others]).all()
+    assert mixed[tasks][1] == pytest.approx(0.5 + words[tasks][1] / words[tasks].max() / 2, abs=1e-3)
+
+
+def test_likeness_in_a_large_memory_asks_for_the_meaning_of_the_nearest_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fresh.retrieval.retriever.MAX_COMPARED_TASKS", 1)
+    request = VIEW.graph.texts[VIEW.task_start]
+    alike = Retriever(VIEW.graph, model(), CORPUS.encoder).likeness(Query(parts=(request,), said=(request,)))
+    tasks = alike[VIEW.task_start : VIEW.task_start + VIEW.num_tasks]
+    assert tasks.argmax() == 0 and np.count_nonzero(tasks) == 1
+
+
 def test_empty_memory_ranks_nothing() -> None:
     empty = CORPUS.view([]).graph
     query = make_query(RunIndex(run(99, "pay_fine").turns).at(2))
-    assert len(Retriever(empty, model(), CORPUS.encoder).rank(query).nodes) == 0
+    retriever = Retriever(empty, model(), CORPUS.encoder)
+    assert len(retriever.rank(query).nodes) == 0 and len(retriever.likeness(query)) == 0
 
 
 def test_repr() -> None:
