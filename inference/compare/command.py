@@ -91,7 +91,7 @@ def run_command(
             log.print(f"written: {', '.join(map(str, write(report, options.output)))}", soft_wrap=True)
         reports.append(report)
     if options.json_file is not None:
-        from fresh.cli_files import write_json
+        from fresh.cli.files import write_json
 
         write_json(options.json_file, {"compare": [report.plain() for report in reports]})
     if options.with_published:

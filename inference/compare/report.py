@@ -362,7 +362,7 @@ def _bare(cell: str) -> str:
 
 def write(report: CompareReport, folder: Path) -> list[Path]:
     """Writes Markdown, CSV and JSON, and the picture where Matplotlib is installed; returns the files."""
-    from fresh.cli_files import write_json
+    from fresh.cli.files import write_json
     from inference.compare.picture import draw
 
     folder.mkdir(parents=True, exist_ok=True)

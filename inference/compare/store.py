@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from fresh.cli_files import write_json
+from fresh.cli.files import write_json
 from fresh.guidance import estimate_tokens
 from graph_schema.errors import ConfigError
 

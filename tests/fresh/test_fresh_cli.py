@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from fresh import cli
-from fresh.cli_files import conversation
+from fresh.cli.files import conversation
 from graph_schema.graph import ExperienceGraph
 from graph_schema.types import NodeType
 

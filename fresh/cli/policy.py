@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def show(policy: Path, memory: Path | None, as_json: bool) -> None:
     """Checks a policy file and prints its rules; what does not count or speaks of no known tool, on standard error."""
-    from fresh.cli_files import print_json
+    from fresh.cli.files import print_json
     from fresh.gate.policy import load_policy
 
     rules = load_policy(policy)

@@ -1,0 +1,5 @@
+"""``python -m fresh.cli``."""
+
+from fresh.cli import main
+
+main()
