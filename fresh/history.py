@@ -14,6 +14,7 @@ from typing import Any
 
 from fresh.traces.structure import parse_observation
 from fresh.values import (
+    argument_leaves,
     is_data_key,
     is_identifier,
     is_reference,
@@ -38,6 +39,8 @@ _NEGATIVE = re.compile(
 )
 _SHORT_TEXT = 120
 """An unstructured observation up to this length is taken as one value."""
+_PROSE_WORDS = 6
+"""Words from which a text is running text and no value."""
 _MAX_OBJECTS = 2_000
 
 
@@ -118,6 +121,9 @@ class RunIndex:
         if "speech" in known:
             own["speech"] = known.pop("speech")
             self.speech.extend(self._speech(start))
+        if "prose" in known:
+            own["prose"] = known.pop("prose")
+            self.prose.extend(self._prose(start))
         if "raw_observations" in known:
             own["raw_observations"] = known.pop("raw_observations")
             self.raw_observations.extend(self._raw_observations(start))
@@ -169,6 +175,18 @@ class RunIndex:
     def _speech(self, start: int) -> Iterator[tuple[int, str]]:
         said = ((i, self.turns[i]) for i in range(start, len(self.turns)))
         return ((i, turn.text.lower()) for i, turn in said if turn.role is Role.USER and turn.text)
+
+    @cached_property
+    def prose(self) -> list[tuple[int, ToolCall, str]]:
+        """Lower-cased running texts inside successful observations, each on its own."""
+        return list(self._prose(0))
+
+    def _prose(self, start: int) -> Iterator[tuple[int, ToolCall, str]]:
+        for turn, call, text in self._successes(start):
+            data = parse_observation(text)
+            for value in [text] if data is None else [value for _, value in leaves(data)]:
+                if isinstance(value, str) and len(value.split(maxsplit=_PROSE_WORDS)) >= _PROSE_WORDS:
+                    yield turn, call, value.lower()
 
     @cached_property
     def raw_observations(self) -> list[tuple[int, ToolCall, str]]:
@@ -313,6 +331,16 @@ class History:
         """What the user said, oldest first; only the last few if asked."""
         texts = [t.text for t in self.turns if t.role is Role.USER and t.text]
         return texts if last is None else texts[-last:]
+
+    def named_by_user(self, call: ToolCall) -> bool:
+        """Whether the user named what a call looked at: what is written there may be meant to be done."""
+        given = (value for _, value in argument_leaves(call.arguments))
+        return any(isinstance(value, str) and len(value) > 2 and self.said(value) for value in given)
+
+    @property
+    def prose(self) -> Iterator[tuple[ToolCall, str]]:
+        """Running texts that successful calls have shown, lower-cased, with the call."""
+        return ((call, text) for turn, call, text in self.index.prose if turn < self.now)
 
     def sightings(self, value: Any) -> list[Sighting]:
         """Where a value was seen in observations, oldest first."""

@@ -69,7 +69,7 @@ class Confirmed(BaseCondition):
 
 
 class Asked(BaseCondition):
-    """The user's own words speak of what the call does.
+    """The user's own words speak of what the call does, or a text does that the user sent the agent to.
 
     Attributes:
         words: Stems, as `fresh.conditions.words.stems` makes them, one of which the users of verified calls said.
@@ -86,7 +86,9 @@ class Asked(BaseCondition):
         if not texts:
             return None
         wanted = set(self.words)
-        return any(wanted & stems(text) for text in texts)
+        if any(wanted & stems(text) for text in texts):
+            return True
+        return any(wanted & stems(text) and history.named_by_user(call) for call, text in history.prose)
 
     def text(self, action: str) -> str:
         """One line for a person or a model."""

@@ -13,6 +13,8 @@ _BARE = re.compile(r"[\d\s:.,/+TZ-]+")
 """A date, a time or a number and nothing else."""
 _MAX_CODE = 3
 """Letters up to which a text is a code for something that people call otherwise, such as a country."""
+_MAX_NAME_WORDS = 4
+"""Words up to which a text is a name, such as a street or a title; a longer one is a sentence."""
 
 
 class Grounded(BaseCondition):
@@ -230,7 +232,10 @@ def belong_together(first: Any, second: Any, history: History, whole_result: boo
 
 
 def _is_particular(text: str) -> bool:
-    """Whether a text holds a name or a number; a bare date is often said in other words ("the 19th of May")."""
-    if len(text) <= _MAX_CODE or _BARE.fullmatch(text):
+    """Whether a text holds a name or a number.
+
+    A bare date is often said in other words ("the 19th of May"), and a sentence is the agent's own.
+    """
+    if len(text) <= _MAX_CODE or _BARE.fullmatch(text) or len(text.split()) > _MAX_NAME_WORDS:
         return False
     return any(c.isdigit() or c.isupper() for c in text)

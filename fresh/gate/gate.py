@@ -17,6 +17,7 @@ from fresh.gate.context import Context, effect_of
 from fresh.gate.decision import Decision, Finding, Mode, Verdict
 from fresh.gate.enforced import conditions_by_form, enforced_rules
 from fresh.gate.guards import guard_states
+from fresh.gate.instructed import check_instructed
 from fresh.gate.lookalike import check_lookalike
 from fresh.gate.policy import Policy, check_policy, policy_states
 from fresh.gate.progress import check_budget, check_loop, fruitless_refusals, recorded_answer
@@ -28,8 +29,8 @@ from fresh.live import Live
 from graph_schema.trajectory import Effect, ToolCall, ToolSpec
 
 _SEVERITY = {Verdict.ALLOW: 0, Verdict.REVISE: 1, Verdict.BLOCK: 2, Verdict.TRANSFER: 3}
-_FORMAL = frozenset({"arguments", "schema", "lookalike", "repeated", "loop"})
-"""Checks that no patience lets pass: the call could not run, or would fail again."""
+_FORMAL = frozenset({"arguments", "schema", "lookalike", "repeated", "loop", "instructed"})
+"""Checks that no patience lets pass: the call could not run, would fail again, or is nobody's wish."""
 
 
 class Gate:
@@ -205,7 +206,10 @@ def _findings(context: Context) -> list[Finding]:
         found.append(finding)
         if finding.verdict is not Verdict.ALLOW:
             return found
-    return found + (check_rules(context) if writes else [])
+    if not writes:
+        return found
+    order = None if "instructed" in context.settings.without else check_instructed(context)
+    return found + ([order] if order else []) + check_rules(context)
 
 
 def _decide(context: Context, findings: list[Finding]) -> Decision:

@@ -190,9 +190,9 @@ def point_out(context: Context, condition: SingledOut) -> Remedy:
     options = [v for v in _options(context, condition.argument, wrong) if is_singled_out(v, history)]
     if options:
         return reason, [_replace(context, condition.argument, wrong, options)]
-    if _times_asked(context) and history.confirmed():
+    if agreed(context):
         return reason, []
-    return reason, [_question(context)]
+    return reason, [question(context)]
 
 
 def keep_together(context: Context, condition: Together) -> Remedy:
@@ -301,9 +301,14 @@ def _another(context: Context, condition: FieldIs | Never, argument: str, name: 
 def ask_whether(context: Context) -> Remedy:
     """Nothing in the user's words speaks of this: they are asked, unless they have agreed to this very call."""
     reason = f"the user has not asked for anything like {context.call.tool.replace('_', ' ')}"
-    if context.live.history.confirmed() and _times_asked(context):
+    if agreed(context):
         return f"{reason} in words of their own", []
-    return reason, [_question(context)]
+    return reason, [question(context)]
+
+
+def agreed(context: Context) -> bool:
+    """Whether the user was asked about this very call and said yes."""
+    return context.live.history.confirmed() is True and _times_asked(context) > 0
 
 
 def refused(context: Context) -> bool:
@@ -317,10 +322,11 @@ def confirm(context: Context) -> Remedy:
     reason = "the user has not agreed to this in their latest words"
     if _times_asked(context) >= _MAX_ANSWERED:
         return f"{reason}, as far as can be told from them", []
-    return reason, [_question(context)]
+    return reason, [question(context)]
 
 
-def _question(context: Context) -> Todo:
+def question(context: Context) -> Todo:
+    """What to ask the user before this very call."""
     shown = ", ".join(
         f"{_plain_name(path)} {value}" for path, value in leaves(context.arguments) if value not in (None, "")
     )

@@ -191,6 +191,19 @@ def infer_effect(name: str) -> Effect:
     return Effect.OTHER if OTHER_VERBS & set(words) else Effect.WRITE
 
 
+def verb_of(name: str) -> str:
+    """The word of a tool's name that says what it does: the first known verb, writing ones first, else the first word.
+
+    Empty for a name without a word.
+    """
+    words = _words(name)
+    for verbs in (WRITE_VERBS, OTHER_VERBS, READ_VERBS):
+        found = next((word for word in words if word in verbs), "")
+        if found:
+            return found
+    return words[0] if words else ""
+
+
 def is_handover(name: str, description: str = "") -> bool:
     """Whether a tool hands the case to a person, by the words of its name and its description."""
     words = set(_words(name))

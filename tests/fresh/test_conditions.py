@@ -88,6 +88,8 @@ IN_ULM = FieldIs(argument="order_id", path="address.town", values=("ulm", "trier
         (FieldIs(argument="order_id", path="address.zip", values=("1",)), {"order_id": "#G7"}, None),
         (Asked(words=("order",)), {}, True),
         (Asked(words=("cancel", "refund")), {}, False),
+        (Grounded(argument="note", plain=True), {"note": "Nobody has ever said Nora"}, None),
+        (Grounded(argument="note", plain=True), {"note": "Nora Vale unheard of"}, False),
         (ComesFrom(argument="order_id", places=("request",)), {"order_id": "#G7"}, True),
         (ComesFrom(argument="card_id", places=("get_customer:cards{}",)), {"card_id": "card_9001"}, True),
         (ComesFrom(argument="card_id", places=("request",)), {"card_id": "card_9001"}, False),
@@ -227,3 +229,11 @@ def test_an_object_is_singled_out_by_a_value_in_it() -> None:
     history = History.live([user("My phone 555-2002 is dead"), step("list_all", {"of": "C-11"}, lines)])
     assert SingledOut(argument="line_id").holds({"line_id": "LN-4002"}, history) is True
     assert SingledOut(argument="line_id").holds({"line_id": "LN-4001"}, history) is False
+
+
+def test_what_a_text_asks_for_counts_as_asked_where_the_user_sent_the_agent_there() -> None:
+    text = {"text": "Please refund the parcel that came broken."}
+    asked = Asked(words=("refund",))
+    sent = History.live([user("Do what page P-77 says"), step("get_page", {"page": "P-77"}, text)])
+    found = History.live([user("What is new?"), step("get_page", {"page": "P-77"}, text)])
+    assert asked.holds({}, sent) is True and asked.holds({}, found) is False

@@ -17,6 +17,7 @@ from fresh.traces.tools import (
     parse_tools,
     resolve_effects,
     save_effects,
+    verb_of,
 )
 from graph_schema.errors import ConfigError
 from graph_schema.trajectory import Effect, ToolSpec
@@ -78,6 +79,21 @@ def test_descriptions_without_a_name_are_passed_over() -> None:
 )
 def test_effect_inferred_from_a_name(name: str, effect: Effect) -> None:
     assert infer_effect(name) is effect
+
+
+@pytest.mark.parametrize(
+    ("name", "verb"),
+    [
+        ("cancel_order", "cancel"),
+        ("sendEmail", "send"),
+        ("email.send", "send"),
+        ("find_and_replace", "replace"),
+        ("account_balance", "account"),
+        ("", ""),
+    ],
+)
+def test_the_verb_of_a_name(name: str, verb: str) -> None:
+    assert verb_of(name) == verb
 
 
 def test_correction_caller_trace_and_name_decide_in_this_order() -> None:
