@@ -15,7 +15,7 @@ from fresh.values import is_reference
 _MAX_VALUE = 60
 _MAX_MESSAGE = 60
 _MAX_CHOICES = 4
-_PLACEHOLDER = re.compile(r"\s*<[A-Z][A-Z_0-9]*>")
+_PLACEHOLDER = re.compile(r"(?:(\S+)\s+)?<([A-Z][A-Z_0-9]*)>")
 """Left out of messages: a small model would copy it into an argument."""
 
 
@@ -82,8 +82,14 @@ def check_line(tool: str, condition: Condition, now: str = "") -> str:
 
 def errors_line(tool: str, messages: Sequence[str]) -> str:
     """Known errors of a tool, as quoted data, each cut short."""
-    said = dict.fromkeys(quoted(_PLACEHOLDER.sub("", message)) for message in messages)
+    said = dict.fromkeys(quoted(_PLACEHOLDER.sub(_in_words, message)) for message in messages)
     return f"{tool} can fail with " + " or ".join(f'"{message}"' for message in said)
+
+
+def _in_words(found: re.Match[str]) -> str:
+    """``of <ITEM_IDS>`` as ``of item ids``; ``order <ORDER_ID>`` as ``order``, which says it already."""
+    before, words = found[1] or "", found[2].lower().replace("_", " ")
+    return before if before.lower() in words.split() else f"{before} {words}".lstrip()
 
 
 def quoted(message: str) -> str:

@@ -83,7 +83,11 @@ def test_avoid_foresees_the_errors_of_what_is_to_come_and_no_others():
     avoid = texts(guide(Chat()), Section.AVOID)
     assert 'get_order can fail with "order not found"' in avoid
     assert any('"order is locked by another process"' in t for t in avoid)
-    assert errors_line("pay", ["no <ACCOUNT_ID> with <NUMBER> left"]) == 'pay can fail with "no with left"'
+    assert (
+        errors_line("pay", ["no <ACCOUNT_ID> with <NUMBER> left"])
+        == 'pay can fail with "no account id with number left"'
+    )
+    assert errors_line("get", ["<ORDER_ID> is no order <ORDER_ID>"]) == 'get can fail with "order id is no order"'
     chat = Chat().call("get_order", {"order_id": "#W9"}, "Error: order not found")
     assert not any("can fail with" in t and "not found" in t for t in texts(guide(chat), Section.AVOID))
 
