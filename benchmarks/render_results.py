@@ -148,7 +148,22 @@ def _mined(values: dict[str, Any]) -> list[str]:
     ]
 
 
-_TABLES = {"nodes": _retrieval, "comparisons": _closed_loop, "gate": _gate, "outcomes": _mined}
+def _executor(values: dict[str, Any]) -> list[str]:
+    """A language model in the loop: each measure by arm, with its paired difference from the first arm below it."""
+    arms = values["arms"]
+    first = next(iter(arms))
+    rows = []
+    for name in arms[first]["means"]:
+        rows.append([name, *(_short_estimate(arm["means"][name]) for arm in arms.values())])
+        paired = [_short_estimate(arm["differences"].get(name)) if arm["differences"] else "" for arm in arms.values()]
+        rows.append([f"less {first}", *paired])
+    tasks = len({run["task"] for run in values["runs"]})
+    model = values["common"].get("model", "")
+    sample = f"{values['domain']}, {tasks} tasks, a small sample; the model is {model}; mean over tasks [95% interval]."
+    return [table(["", *arms], rows), sample]
+
+
+_TABLES = {"arms": _executor, "nodes": _retrieval, "comparisons": _closed_loop, "gate": _gate, "outcomes": _mined}
 """What makes tables of a result, by a key that only this kind of result has."""
 
 
@@ -170,6 +185,13 @@ def _made_with(values: dict[str, Any]) -> list[str]:
 
 def _estimate(value: dict[str, float]) -> str:
     return f"{value['mean']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
+
+
+def _short_estimate(value: dict[str, float] | None) -> str:
+    if value is None:
+        return "-"
+    digits = 0 if abs(value["mean"]) >= 100 else 2
+    return f"{value['mean']:.{digits}f} [{value['low']:.{digits}f}, {value['high']:.{digits}f}]"
 
 
 def _rate(value: dict[str, float] | None) -> str:

@@ -94,3 +94,17 @@ def test_gate(script: ModuleType, tmp_path: Path) -> None:
     assert "| shop | wrong object | 2 | 1 | 1 | 2 | 1 | 0 |" in text
     assert f"| shop | 1.0% | {rate} | {rate} |" in text
     assert "desk" not in text
+
+
+def test_a_model_in_the_loop(script: ModuleType, tmp_path: Path) -> None:
+    tokens = {"mean": 4321.4, "low": 4000.0, "high": 4500.0}
+    means = {"reward": ESTIMATE, "prompt tokens": tokens, "read accuracy": None}
+    arms = {"none": {"means": means, "differences": {}}, "guidance": {"means": means, "differences": means}}
+    values = {"arms": arms, "domain": "shop", "common": {"model": "m-1"}, "runs": [{"task": "1"}, {"task": "1"}]}
+    (tmp_path / "r.json").write_text(json.dumps(values))
+    text = script.render(PLACE, tmp_path)
+    assert "|  | none | guidance |" in text
+    assert "| reward | 0.50 [0.25, 0.75] | 0.50 [0.25, 0.75] |\n| less none |  | 0.50 [0.25, 0.75] |" in text
+    assert "| prompt tokens | 4321 [4000, 4500] | 4321 [4000, 4500] |" in text
+    assert "| read accuracy | - | - |" in text
+    assert "shop, 1 tasks, a small sample; the model is m-1" in text
