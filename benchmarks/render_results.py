@@ -130,11 +130,24 @@ def _gate(values: dict[str, Any]) -> list[str]:
         if (point := curve["chosen"]) is not None
     ]
     columns = ["runs of", "kind", "wrong", "held", "refused anyway", "foreseeable", "held of these", "meaning only"]
+    judged = table(["runs of", *names.values()], rows)
+    if values.get("transfer"):
+        return [judged, _transferred(values["transfer"])]
     return [
-        table(["runs of", *names.values()], rows),
+        judged,
         table(columns, kinds),
         table(["runs of", "bound", "right writes held", "wrong writes held"], chosen),
     ]
+
+
+def _transferred(values: dict[str, Any]) -> str:
+    checks = ", ".join(f"{name} {count}" for name, count in values["unseen_checks"].items())
+    verdicts = ", ".join(f"{name} {count}" for name, count in values["unseen_verdicts"].items())
+    return (
+        f"Guards mined by the memory were violated by {values['unseen_mined']} of {values['unseen_calls']} calls of "
+        f"tools that it has never seen, and by {values['known_mined']} of {values['known_calls']} calls of tools that "
+        f"it knows. Of the unseen: {verdicts}; what spoke, warnings included: {checks}."
+    )
 
 
 def _mined(values: dict[str, Any]) -> list[str]:

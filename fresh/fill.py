@@ -14,7 +14,7 @@ from typing import Any
 
 from fresh.knowledge import ToolMemory
 from fresh.live import Live, last_name
-from fresh.values import is_reference, normalise
+from fresh.values import argument_name, is_reference, normalise
 
 REQUEST = "request"
 OWN_WORDS = "your own words"
@@ -91,7 +91,7 @@ def _source_counts(argument: str, tool: ToolMemory | None) -> Counter[str]:
     counts: Counter[str] = Counter()
     if tool is not None:
         for path, entry in tool.sources.items():
-            if path == argument or (_root(path) == argument and argument not in tool.sources):
+            if path == argument or (argument_name(path) == argument and argument not in tool.sources):
                 counts.update(dict(entry))
     return counts
 
@@ -239,10 +239,6 @@ def fill_call(
 
 def _is_list(argument: str, schema: Mapping[str, Any] | None = None) -> bool:
     return "[]" in argument or bool(schema and schema.get("type") == "array")
-
-
-def _root(path: str) -> str:
-    return path.replace("{", ".").replace("[", ".").split(".", 1)[0]
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:

@@ -99,6 +99,11 @@ def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield where, value
 
 
+def argument_name(path: str) -> str:
+    """The argument that a path begins with: ``flights`` of ``flights[].date``."""
+    return path.replace("{", ".").replace("[", ".").split(".", 1)[0]
+
+
 def argument_leaves(arguments: Mapping[str, Any] | None) -> Iterator[tuple[str, Any]]:
     """Yields ``(path, scalar)`` of an arguments object, whose own keys are always names."""
     for name, value in (arguments or {}).items():

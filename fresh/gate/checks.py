@@ -64,19 +64,21 @@ def _check_size(context: Context) -> Finding | None:
 
 
 def check_known(context: Context) -> Finding | None:
-    """A tool that neither the caller nor the memory knows, or a write that memory has never seen."""
+    """A tool that is neither offered nor known, or a write that memory has never seen.
+
+    Without a list of what is offered, nobody can say that a tool does not exist.
+    """
     name = context.call.tool
-    listed = context.specs is not None and name in context.specs
+    offered = context.offers(name)
     if name in context.index:
-        if context.specs is None or listed:
+        if offered:
             return None
         return Finding(check="unknown_tool", verdict=Verdict.ALLOW, reason=f"{name} is not among the tools offered")
-    if not listed:
-        known = list(context.specs) if context.specs else context.index.names
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    if context.specs is not None and not offered:
+        near = difflib.get_close_matches(name, context.specs or context.index.names, n=3, cutoff=0.5)
         hint = f"; the nearest names are {', '.join(near)}" if near else ""
-        where = "the tools offered and the memory" if context.specs is not None else "the memory"
-        return Finding(check="unknown_tool", verdict=Verdict.BLOCK, reason=f"{name} is unknown to {where}{hint}")
+        reason = f"{name} is unknown to the tools offered and the memory{hint}"
+        return Finding(check="unknown_tool", verdict=Verdict.BLOCK, reason=reason)
     if context.effect is not Effect.WRITE:
         return None
     blocked = context.settings.unknown_tool == "block"

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from fresh.conditions import Confirmed
 from fresh.gate.audit import AuditLog
 from fresh.gate.checks import check_arguments, check_known, check_repeated, check_schema
 from fresh.gate.context import Context, effect_of
 from fresh.gate.decision import Decision, Finding, Mode, Verdict
-from fresh.gate.enforced import conditions_by_form, enforced_rules
+from fresh.gate.enforced import Customs, conditions_by_form, enforced_rules
 from fresh.gate.guards import guard_states
 from fresh.gate.instructed import check_instructed
 from fresh.gate.lookalike import check_lookalike
@@ -80,15 +79,13 @@ class Gate:
             return rules
         if known is not None and known.tasks >= self.settings.min_tasks:
             return rules
-        return (*rules, *conditions_by_form(call, self.index, self._asks_first))
+        own = {rule.condition for rule in rules}
+        by_form = conditions_by_form(call, self.index, self._customs)
+        return (*rules, *(rule for rule in by_form if rule.condition not in own))
 
     @cached_property
-    def _asks_first(self) -> bool:
-        """Whether the user's yes is enforced on any write of the memory; if it knows no write well, whether by rule."""
-        if any(isinstance(rule.condition, Confirmed) for name in self.index.names for rule in self.rules(name)):
-            return True
-        known = (self.index.get(name) for name in self.index.names)
-        return not any(t and t.effect is Effect.WRITE and t.tasks >= self.settings.min_tasks for t in known)
+    def _customs(self) -> Customs:
+        return Customs.of(self.index, self.rules, self.settings.min_tasks)
 
     def score(self, call: ToolCall, live: Live) -> float:
         """Chance that a write is wrong, by the mined conditions it breaks, enforced or not; 0 where it breaks none.

@@ -50,7 +50,8 @@ class GateSettings(BaseModel):
     max_repeats: int | None = Field(default=None, ge=0)
     """Calls of a run that repeated an earlier one to the letter; None for no limit."""
     unknown_tool: Literal["check", "block", "allow"] = "check"
-    """What happens to a write that the caller offers and the memory has never seen: it must meet what any write must
+    """What happens to a write that the memory has never seen, if the caller offers it or does not say what is offered
+    (else it is blocked): it must meet what any write must
     by its form (its object looked at, its identifiers said or seen, the user's yes where the memory's writes need it),
     it is blocked, or it passes with a warning."""
     ask_confirmation: bool = True

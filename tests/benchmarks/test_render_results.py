@@ -94,6 +94,16 @@ def test_gate(script: ModuleType, tmp_path: Path) -> None:
     assert "| shop | wrong object | 2 | 1 | 1 | 2 | 1 | 0 |" in text
     assert f"| shop | 1.0% | {rate} | {rate} |" in text
     assert "desk" not in text
+    unseen = {"unseen_calls": 40, "unseen_mined": 0, "unseen_checks": {"repeated": 2}, "unseen_verdicts": {"allow": 38}}
+    values["transfer"] = unseen | {"known_calls": 9, "known_mined": 1, "default": "check"}
+    (tmp_path / "r.json").write_text(json.dumps(values))
+    text = script.render(PLACE, tmp_path)
+    assert (
+        "0 of 40 calls" in text
+        and "1 of 9 calls" in text
+        and "allow 38; what spoke, warnings included: repeated 2" in text
+    )
+    assert "wrong object" not in text
 
 
 def test_a_model_in_the_loop(script: ModuleType, tmp_path: Path) -> None:

@@ -56,7 +56,15 @@ def test_unreadable_arguments_of_a_read_are_to_be_written_again():
 def test_an_unknown_tool_is_blocked_with_the_nearest_names():
     decision = decide(call("cancel_orders", CANCEL), ready())
     assert decision.verdict is Verdict.BLOCK and "cancel_order" in decision.reason
-    assert decide(call("zzz", {}), ready(), tools=None).verdict is Verdict.BLOCK
+    assert "get_order" in decide(call("get_orders", {}), ready(), tools=[]).reason
+
+
+def test_without_a_list_of_tools_none_is_taken_for_invented():
+    assert decide(call("show_account", {}), Chat(), tools=None).allowed
+    asked = decide(call("delete_account", {}), Chat(), tools=None)
+    assert asked.verdict is Verdict.REVISE and [todo.kind for todo in asked.todo] == ["ask_user"]
+    blocked = decide(call("delete_account", {}), Chat(), None, GateSettings(unknown_tool="block"))
+    assert blocked.verdict is Verdict.BLOCK and "no run in the memory" in blocked.reason
 
 
 def test_a_write_that_memory_has_never_seen_waits_for_the_users_yes_or_is_blocked():
