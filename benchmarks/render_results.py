@@ -176,7 +176,42 @@ def _executor(values: dict[str, Any]) -> list[str]:
     return [table(["", *arms], rows), sample]
 
 
-_TABLES = {"arms": _executor, "nodes": _retrieval, "comparisons": _closed_loop, "gate": _gate, "outcomes": _mined}
+def _compared(values: dict[str, Any]) -> list[str]:
+    """Memories side by side, the best of each column in bold; the rest of it stands in the file beside."""
+    heads = {"next_f1": "next tool F1", "foreseen_recall": "foreseen", "false_warnings": "false warnings"}
+    heads |= {"foreseen_f1": "foreseen F1", "harm": "harm"}
+    rows = []
+    for row in values["rows"]:
+        cells = [row["memory"]]
+        for name in heads:
+            cell = _estimate(row["measures"][name]) if row["measures"][name] else "-"
+            cells.append(f"**{cell}**" if row["memory"] in values["best"][name] else cell)
+        rows.append([*cells, f"{row['cost']['tokens']:.0f}", f"{row['cost']['p50_ms']:.1f}"])
+    counts, settings = values["counts"], values["settings"]
+    sides = [f"{word}: {', '.join(settings[key])}" for word, key in _SIDES if settings[key]]
+    counted = f"{counts['measured_runs']} runs of {counts['tasks']} held-out tasks, {counts['points']} decision points"
+    file = f"docs/results/compare-{values['compare']}"
+    return [
+        f"#### {values['compare']}",
+        table(["memory", *heads.values(), "tokens", "p50 ms"], rows),
+        "\n".join(f"- {line}" for line in values["verdicts"]),
+        f"![{values['compare']}]({file}.png)",
+        f"{'; '.join([*sides, counted])}; [precision, recall, costs, differences]({file}.md).",
+        *values["notes"],
+    ]
+
+
+_SIDES = (("mined", "mine_agents"), ("measured", "measure_agents"))
+
+
+_TABLES = {
+    "compare": _compared,
+    "arms": _executor,
+    "nodes": _retrieval,
+    "comparisons": _closed_loop,
+    "gate": _gate,
+    "outcomes": _mined,
+}
 """What makes tables of a result, by a key that only this kind of result has."""
 
 

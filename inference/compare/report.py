@@ -106,9 +106,9 @@ class CompareReport:
         return tuple(memory for memory, value in values.items() if math.isclose(value, top, abs_tol=1e-12))
 
     def verdicts(self) -> list[str]:
-        """For each of `AHEAD`, whether the reference leads and how sure that is; then which of its kin does better.
+        """For each of `AHEAD`, whether the reference leads and how sure that is; then what each of its kin does worse.
 
-        Kin share the first part of the name (``fresh-...``): no rivals, but one that is ahead is worth a sentence.
+        Kin share the first part of the name (``fresh-...``): no rivals, but the reference with a part left out.
         """
         own = next((row for row in self.rows if row.memory == self.reference), None)
         if own is None:
@@ -118,7 +118,7 @@ class CompareReport:
         rivals = [row for row in others if row.memory != family and not row.memory.startswith(f"{family}-")]
         kin = [row for row in others if row not in rivals]
         found = [_against_best(own, rivals, measure) for measure in AHEAD]
-        found += [_compared(own, row, measure) for measure in AHEAD for row in kin if _lead(own, row, measure) < 0]
+        found += [_less(row) for row in kin]
         return [sentence for sentence in found if sentence]
 
     def plain(self) -> dict[str, Any]:
@@ -159,6 +159,20 @@ def _compared(own: Row, other: Row, measure: str, called: str = "") -> str:
         return f"{MEASURES[measure].label}: {names}."
     sure = "" if apart.low > 0 or apart.high < 0 else ", an interval that holds 0"
     return f"{MEASURES[measure].label}: {names}; difference {text(apart)}{sure}."
+
+
+def _less(row: Row) -> str:
+    """What a variant of the reference does worse or better than the reference, as far as that can be told."""
+    said, level = [], []
+    for measure in AHEAD:
+        apart, label, better = row.against.get(measure), MEASURES[measure].label, MEASURES[measure].better
+        ends = sorted((better * apart.low, better * apart.high)) if apart else (0, 0)
+        if apart is None or ends[0] <= 0 <= ends[1]:
+            level.append(label)
+        else:
+            said.append(f"{'worse' if ends[0] > 0 else 'better'} in {label} by {abs(apart.mean):.3f}")
+    said += [f"no difference in {', '.join(level)} that is clear of 0"] if level else []
+    return f"{row.memory}: {'; '.join(said)}."
 
 
 # -- making it -------------------------------------------------------------------------------------------------------

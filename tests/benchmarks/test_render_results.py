@@ -118,3 +118,32 @@ def test_a_model_in_the_loop(script: ModuleType, tmp_path: Path) -> None:
     assert "| prompt tokens | 4321 [4000, 4500] | 4321 [4000, 4500] |" in text
     assert "| read accuracy | - | - |" in text
     assert "shop, 1 tasks, a small sample; the model is m-1" in text
+
+
+def test_memories_compared(script: ModuleType, tmp_path: Path) -> None:
+    names = ("next_f1", "foreseen_recall", "false_warnings", "foreseen_f1", "harm")
+    measures = dict.fromkeys(names, ESTIMATE)
+    rows = [
+        {"memory": "fresh", "measures": measures, "cost": {"tokens": 250.4, "p50_ms": 1.26}},
+        {"memory": "none", "measures": measures | {"false_warnings": None}, "cost": {"tokens": 0, "p50_ms": 0}},
+    ]
+    values = {
+        "compare": "desk",
+        "rows": rows,
+        "best": {name: ["fresh"] for name in names},
+        "verdicts": ["fresh leads."],
+        "counts": {"measured_runs": 8, "tasks": 4, "points": 20},
+        "settings": {"mine_agents": [], "measure_agents": ["m-*"]},
+        "notes": ["Made with different code."],
+    }
+    (tmp_path / "r.json").write_text(json.dumps(values))
+    text = script.render(PLACE, tmp_path)
+    best = "**0.500 [0.250, 0.750]**"
+    assert f"| fresh | {' | '.join([best] * 5)} | 250 | 1.3 |" in text
+    assert "| none | 0.500 [0.250, 0.750] | 0.500 [0.250, 0.750] | - |" in text
+    assert "- fresh leads." in text and "measured: m-*; 8 runs of 4 held-out tasks, 20 decision points" in text
+    assert (
+        "(docs/results/compare-desk.md)" in text
+        and "(docs/results/compare-desk.png)" in text
+        and "different code" in text
+    )

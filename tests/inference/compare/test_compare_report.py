@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from fresh.retrieval.metrics import Estimate
 from graph_schema.trajectory import ToolSpec
 from inference.compare.config import CompareConfig
 from inference.compare.estimates import MEASURES
@@ -93,14 +94,22 @@ def test_the_table_says_who_leads_and_who_does_not(report: CompareReport) -> Non
     assert all("is level with the best other memory, twin" in line for line in level.verdicts())
 
 
-def test_a_variant_is_no_rival_but_is_named_where_it_leads(report: CompareReport) -> None:
+def test_a_variant_is_no_rival_and_what_it_does_worse_is_said(report: CompareReport) -> None:
     own = next(row for row in report.rows if row.memory == "fresh")
-    better = {name: value and replace(value, mean=value.mean + 0.1) for name, value in own.measures.items()}
-    kin = replace(own, memory="fresh-x", measures=better, against={})
+    apart = {
+        "next_f1": Estimate(0.1, 0.05, 0.2),
+        "foreseen_f1": Estimate(0.1, -0.1, 0.2),
+        "harm": Estimate(0.1, 0.05, 0.2),
+    }
+    kin = replace(own, memory="fresh-x", against=apart)
     shown = replace(report, rows=(*report.rows, kin)).verdicts()
     assert shown[: len(AHEAD)] == report.verdicts()
-    assert [line.split(":")[0] for line in shown[len(AHEAD) :]] == ["next tool F1", "foreseen F1"]
-    assert "is behind fresh-x" in shown[-1]
+    assert shown[len(AHEAD) :] == [
+        "fresh-x: worse in next tool F1 by 0.100; better in harm by 0.100; "
+        "no difference in foreseen F1 that is clear of 0."
+    ]
+    same = replace(report, rows=(*report.rows, replace(kin, against=dict.fromkeys(apart)))).verdicts()[-1]
+    assert same == "fresh-x: no difference in next tool F1, foreseen F1, harm that is clear of 0."
 
 
 def test_markdown_marks_the_best_and_tells_everything(report: CompareReport) -> None:
