@@ -15,7 +15,8 @@ from fresh.values import is_reference
 _MAX_VALUE = 60
 _MAX_MESSAGE = 60
 _MAX_CHOICES = 4
-_PLACEHOLDER = re.compile(r"(?:(\S+)\s+)?<([A-Z][A-Z_0-9]*)>")
+_LONGEST_WORD = 40
+_PLACEHOLDER = re.compile(r"<([A-Z][A-Z_0-9]*)>")
 """Left out of messages: a small model would copy it into an argument."""
 
 
@@ -88,8 +89,9 @@ def errors_line(tool: str, messages: Sequence[str]) -> str:
 
 def _in_words(found: re.Match[str]) -> str:
     """``of <ITEM_IDS>`` as ``of item ids``; ``order <ORDER_ID>`` as ``order``, which says it already."""
-    before, words = found[1] or "", found[2].lower().replace("_", " ")
-    return before if before.lower() in words.split() else f"{before} {words}".lstrip()
+    words = found[1].lower().replace("_", " ")
+    before = found.string[max(0, found.start() - _LONGEST_WORD) : found.start()].split()
+    return "" if before and before[-1].lower() in words.split() else words
 
 
 def quoted(message: str) -> str:

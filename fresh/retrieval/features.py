@@ -37,7 +37,7 @@ HISTORY_NAMES: tuple[str, ...] = (
 """Columns of `MatchFeatures.history`: what is true of the moment, whatever the node."""
 
 _SHARP, _SOFT = 0.05, 0.2
-_NEAREST_TASKS = 256
+NEAREST_TASKS = 256
 _BM25_RANKED = 256
 _TOOLS_BESIDE_TEXT = 0.2
 """Weight of the overlap in tools, beside that of the request, in finding the nearest tasks."""
@@ -224,7 +224,7 @@ class MatchFeatures:
         if view.num_tasks <= MAX_COMPARED_TASKS:
             return self._all_tasks
         own = scores[view.task_start : view.task_start + view.num_tasks]
-        return self._good_tasks(np.sort(np.argpartition(-own, _NEAREST_TASKS)[:_NEAREST_TASKS]))
+        return self._good_tasks(np.sort(np.argpartition(-own, NEAREST_TASKS)[:NEAREST_TASKS]))
 
     @cached_property
     def _all_tasks(self) -> _GoodTasks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from fresh.retrieval.bm25 import BM25Index
 from fresh.retrieval.candidates import DEFAULT_RECALL, Recall, RecallSettings
 from fresh.retrieval.encoder import Encoder, load_encoder
-from fresh.retrieval.features import EncodedQuery, MatchFeatures, encode_query
+from fresh.retrieval.features import NEAREST_TASKS, EncodedQuery, MatchFeatures, encode_query
 from fresh.retrieval.query import Query
 from fresh.retrieval.view import MAX_COMPARED_TASKS, GraphView
 from graph_schema.graph import ExperienceGraph
@@ -105,16 +106,21 @@ class Retriever:
         a large memory the cosine is worked out for the tasks that BM25 puts first.
         """
         encoded = self._encode(query)
-        view = self.view
-        out = view.bm25.scores(encoded.query.request)
-        tasks = np.arange(view.task_start, view.task_start + view.num_tasks)
-        if len(tasks) > MAX_COMPARED_TASKS:
-            nearest = np.argpartition(-out[tasks], MAX_COMPARED_TASKS - 1)[:MAX_COMPARED_TASKS]
-            out[np.delete(tasks, nearest)] = 0.0
-            tasks = tasks[nearest]
-        cosine = np.maximum(view.text[tasks].astype(np.float32) @ encoded.request, 0.0)
-        out[tasks] = (_relative(out[tasks]) + _relative(cosine.astype(np.float64))) / 2
+        out = self.view.bm25.scores(encoded.query.request)
+        tasks = slice(self.view.task_start, self.view.task_start + self.view.num_tasks)
+        words, both = _relative(out[tasks]), np.zeros(self.view.num_tasks)
+        if len(words) <= MAX_COMPARED_TASKS:
+            nearest, vectors = np.arange(len(words)), self._task_vectors
+        else:
+            nearest = np.argpartition(-words, NEAREST_TASKS)[:NEAREST_TASKS]
+            vectors = self.view.text[tasks.start + nearest].astype(np.float32)
+        both[nearest] = (words[nearest] + _relative(np.maximum(vectors @ encoded.request, 0.0))) / 2
+        out[tasks] = both
         return out
+
+    @cached_property
+    def _task_vectors(self) -> NDArray[np.float32]:
+        return self.view.text[self.view.task_start : self.view.task_start + self.view.num_tasks].astype(np.float32)
 
     def _encode(self, query: Query | EncodedQuery) -> EncodedQuery:
         return encode_query(query, self.encoder) if isinstance(query, Query) else query
@@ -137,7 +143,7 @@ class Retriever:
         return candidates.nodes, guidance.cpu().numpy(), tasks.cpu().numpy()
 
 
-def _relative(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def _relative(scores: NDArray[np.floating]) -> NDArray[np.floating]:
     best = scores.max(initial=0.0)
     return scores / best if best > 0 else scores
 

@@ -115,7 +115,7 @@ def test_graph_without_embeddings_is_refused() -> None:
 def test_large_memory_compares_evenly_spaced_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fresh.retrieval.view.MAX_COMPARED_TASKS", 4)
     monkeypatch.setattr("fresh.retrieval.features.MAX_COMPARED_TASKS", 4)
-    monkeypatch.setattr("fresh.retrieval.features._NEAREST_TASKS", 3)
+    monkeypatch.setattr("fresh.retrieval.features.NEAREST_TASKS", 3)
     view = GraphView(VIEW.graph)
     assert view.compared.tolist() == [0, 3, 6, 9] and len(view.seer) == 4 and view.num_tasks == 12
     values = MatchFeatures(view).match(encode_query(at(1), CORPUS.encoder), np.arange(len(view)))

@@ -153,6 +153,7 @@ def test_likeness_is_of_words_and_of_meaning() -> None:
 
 def test_likeness_in_a_large_memory_asks_for_the_meaning_of_the_nearest_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fresh.retrieval.retriever.MAX_COMPARED_TASKS", 1)
+    monkeypatch.setattr("fresh.retrieval.retriever.NEAREST_TASKS", 1)
     request = VIEW.graph.texts[VIEW.task_start]
     alike = Retriever(VIEW.graph, model(), CORPUS.encoder).likeness(Query(parts=(request,), said=(request,)))
     tasks = alike[VIEW.task_start : VIEW.task_start + VIEW.num_tasks]
