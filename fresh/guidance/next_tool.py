@@ -66,7 +66,7 @@ class NextTool:
             if tool not in among:
                 continue
             known = self._index.get(tool)
-            if known is not None and known.success and known.success_rate >= self._settings.min_success_rate:
+            if known is not None and self._outlook.advises(tool):
                 found.append((known, score * known.success_rate * self._fits(known, query)))
         return sorted(found, key=lambda item: (-item[1], item[0].name))
 

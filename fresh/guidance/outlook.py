@@ -23,7 +23,7 @@ from graph_schema.trajectory import CallStatus
 from graph_schema.types import NodeType
 
 _SAMPLED_TASKS = 500
-"""Tasks, evenly spaced, that say how often a tool is needed at all."""
+"""Tasks, evenly spaced, that say how often a tool is needed, and whether any solution has it."""
 _LEAST_WEIGHT = 1e-3
 _BOUND = 0.005
 """Chances are kept this far from 0 and 1 before they become odds."""
@@ -207,6 +207,11 @@ class Outlook:
             if weight >= _LEAST_WEIGHT:
                 yield position, weight
 
+    def advises(self, tool: str) -> bool:
+        """Whether a tool may be advised at all."""
+        row = self._row.get(tool)
+        return row is not None and bool(self._advisable[row])
+
     def record(self, position: int) -> Record:
         """What is known of a task, by its position among the tasks; kept once read."""
         if position not in self._records:
@@ -248,10 +253,15 @@ class Outlook:
 
     @cached_property
     def _advisable(self) -> NDArray[np.bool_]:
-        """Whether each tool has been seen to succeed often enough to be advised, [K]."""
+        """Whether each tool may be advised, [K]: it has succeeded, and mostly, or is part of a solution.
+
+        What a solution asks for is right to do, however often the recorded agents failed at it.
+        """
         _, nodes, start = self._tools
         good, bad = (np.add.reduceat(self._index.graph.column(name)[nodes], start) for name in ("success", "failure"))
-        return (good > 0) & ((good + 1) / (good + bad + 2) >= self._settings.min_success_rate)
+        solves = {tool for record in self._sample for tool in record.solution or ()}
+        solving = np.array([name in solves for name in self._names], dtype=bool)
+        return (good > 0) & (((good + 1) / (good + bad + 2) >= self._settings.min_success_rate) | solving)
 
     @cached_property
     def _use(self) -> NDArray[np.float64]:
@@ -261,11 +271,15 @@ class Outlook:
         return np.array([runs.get(name, 0) for name in self._names]) / max(1, graph.tables.runs.num_rows)
 
     @cached_property
+    def _sample(self) -> list[Record]:
+        """Records of tasks spread evenly over the memory."""
+        count = min(len(self._tasks), _SAMPLED_TASKS)
+        return [self.record(i * len(self._tasks) // count) for i in range(count)]
+
+    @cached_property
     def _prior(self) -> NDArray[np.float64]:
         """How often each tool is needed by a task, whatever it asks, [K]."""
-        count = min(len(self._tasks), _SAMPLED_TASKS)
-        records = [self.record(i * len(self._tasks) // count) for i in range(count)]
-        known = [record for record in records if record]
+        known = [record for record in self._sample if record]
         needed = np.full(len(self._names), 0.5)
         for record in known:
             for tool, share in record.votes(Counter()).needed.items():

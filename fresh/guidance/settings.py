@@ -19,7 +19,7 @@ class GuidanceSettings(BaseModel):
     max_check: int = Field(default=3, ge=0)
     max_repair: int = Field(default=2, ge=0)
     min_success_rate: float = Field(default=0.5, ge=0, le=1)
-    """Smoothed success rate of an action, below which it is never proposed."""
+    """Smoothed success rate of a tool, below which it is never proposed, unless a recorded solution has it."""
     min_share: float = Field(default=0.1, ge=0, le=1)
     """Score of a next tool relative to the best one, below which it is not proposed."""
     min_error_runs: int = Field(default=1, ge=1)

@@ -16,6 +16,7 @@ from fresh.retrieval.bm25 import BM25Index
 from fresh.retrieval.query import Query
 from graph_schema.graph import ExperienceGraph
 from graph_schema.trajectory import CallStatus
+from graph_schema.types import NodeType
 
 GRAPH = make_graph()
 BM25 = BM25Index.build(GRAPH.texts)
@@ -46,6 +47,17 @@ def test_a_tool_that_mostly_failed_is_called_but_not_advised():
     query = Query(parts=("burn",), said=("burn",))
     found = OUTLOOK.forecast(query, np.zeros(len(GRAPH)), BM25.scores("burn"))
     assert "burn_order" in found.calls and "burn_order" not in {item.tool for item in found.expected}
+
+
+def test_what_a_solution_has_is_advised_however_often_agents_failed_at_it():
+    outlook = Outlook(ToolIndex(GRAPH), GuidanceSettings(min_success_rate=0.995))
+    assert not outlook.advises("cancel_order")
+    outlook = Outlook(ToolIndex(GRAPH), GuidanceSettings(min_success_rate=0.995))
+    solved = Record(solution=("cancel_order", "burn_order", "never_called"))
+    outlook._records = dict.fromkeys(range(len(GRAPH.indices(NodeType.TASK))), solved)
+    assert outlook.advises("cancel_order")
+    assert not outlook.advises("burn_order"), "it has never succeeded"
+    assert not outlook.advises("never_called")
 
 
 def test_only_tools_on_offer_are_expected():
