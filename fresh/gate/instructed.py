@@ -7,6 +7,7 @@ act nor sent the agent to that text.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,8 @@ from graph_schema.trajectory import ToolCall
 
 _REACH = 200
 """Characters on either side of a value in which the act must be named."""
+_MAX_PLACES = 1_000
+"""Places of one value in one text that are looked at."""
 _SHORTEST = 3
 """Characters of a value that is looked for; shorter ones stand anywhere."""
 
@@ -56,5 +59,5 @@ def _orders(arguments: dict[str, Any], act: frozenset[str], history: History) ->
 
 
 def _names_act(value: str, prose: str, act: frozenset[str]) -> bool:
-    places = re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", prose)
+    places = itertools.islice(re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", prose), _MAX_PLACES)
     return any(act & stems(prose[max(0, at.start() - _REACH) : at.end() + _REACH]) for at in places)

@@ -281,3 +281,11 @@ def test_a_planted_order_shown_after_the_gate_was_asked_before_counts_too():
     assert not orders(gate.decide(live_call(PLANTED_CALL), parser.history(messages), None))
     more = [*messages, *asked_to_read().messages[1:]]
     assert orders(gate.decide(live_call(PLANTED_CALL), parser.history(more), None))
+
+
+def test_a_text_full_of_the_value_is_borne():
+    note = "#W222 is fine. " * 60_000
+    start = time.perf_counter()
+    assert not orders(decide(PLANTED_CALL, asked_to_read(note=note).messages))
+    assert time.perf_counter() - start < 5
+    assert orders(decide(PLANTED_CALL, asked_to_read(note="cancel " + note).messages))
