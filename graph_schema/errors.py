@@ -50,4 +50,5 @@ class MissingExtraError(FreshError):
     """An optional dependency is needed and not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed: pip install 'fresh-memory[{extra}]'")
+        checkout = f"in a checkout: pip install -e '.[{extra}]'"
+        super().__init__(f"{package} is not installed: pip install 'fresh-memory[{extra}]' ({checkout})")

@@ -32,7 +32,7 @@ def record(
 
     Args:
         folder: Where the files go, named by domain.
-        domains: Of ``airline`` and ``retail``.
+        domains: Of ``airline``, ``retail`` and ``telecom``.
         split: An official split.
         settings: Rates and bounds; the shipped ones by default.
     """
@@ -76,7 +76,7 @@ def run_demo(
         json_file: Where the measurements go, if anywhere.
         settings: Rates and bounds of the executor; the shipped ones by default.
         recordings: Folder of the recorded runs; those of an earlier demo are replaced.
-        domains: Of ``airline`` and ``retail``.
+        domains: Of ``airline``, ``retail`` and ``telecom``.
     """
     from inference.evaluate.tau2.settings import DEFAULT_CONFIG
     from inference.memory import load

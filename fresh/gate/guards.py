@@ -122,7 +122,8 @@ def _consent(history: History) -> Iterator[Evidence]:
     for turn in range(history.now - 1, -1, -1):
         said = history.index.turns[turn]
         if said.role is Role.USER and said.text:
-            words = "the user agreed" if agrees(said.text) else "the user did not say yes"
+            unasked = "nothing had been put to the user" if agrees(said.text) else "the user did not say yes"
+            words = "the user agreed" if history.confirmed() else unasked
             yield Evidence(turn=turn, text=f"{words}: {_short(said.text)}")
             return
 

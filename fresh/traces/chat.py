@@ -72,13 +72,29 @@ def read(record: Any, place: Place) -> Trajectory:
 
 
 def _feedback(facts: Mapping[str, Any]) -> Feedback:
+    """What the run was worth.
+
+    Raises:
+        ValueError: It says so in a way that cannot be read. To mine it as a run of unknown outcome would be to lose it.
+    """
     reward, success = number(facts.get("reward")), facts.get("success")
+    if reward is None and facts.get("reward") is not None:
+        raise ValueError(f"reward is {facts['reward']!r}: write a number, 1 for full success")
     outcome = outcome_of(reward)
-    if isinstance(success, bool):
-        outcome = Outcome.SUCCESS if success else Outcome.FAILURE
+    if success is not None:
+        outcome = Outcome.SUCCESS if _truth(success) else Outcome.FAILURE
     return Feedback.model_construct(
         outcome=outcome,
         reward=reward,
         source="none" if outcome is Outcome.UNKNOWN else "recorded",
         termination=text_or_none(facts.get("termination")),
     )
+
+
+def _truth(value: Any) -> bool:
+    """True or false, as JSON or as a word for it."""
+    known = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
+    word = str(value).strip().lower()
+    if word not in known:
+        raise ValueError(f"success is {value!r}: write true or false")
+    return known[word]

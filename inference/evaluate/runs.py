@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,11 +39,25 @@ def read_config(cls: type[_Config], path: str | Path, packaged: Path, kind: str)
         raise ConfigError(f"no {kind} config at {path}: give a YAML file or one of {known}")
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8"))
-        plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{file} is not a {kind} config, since it is not YAML: {error}") from None
+    keys = {field.name: field for field in fields(cls)}
+    if not isinstance(values, dict):
+        raise ConfigError(f"{file} is not a {kind} config: it is no mapping; its keys may be: {', '.join(keys)}")
+    unknown = sorted(map(str, values.keys() - keys.keys()))
+    missing = sorted(name for name, field in keys.items() if _is_required(field) and name not in values)
+    for names, what in ((unknown, "has the unknown keys"), (missing, "lacks the keys")):
+        if names:
+            raise ConfigError(f"{file} {what} {', '.join(names)}; the keys of a {kind} config are: {', '.join(keys)}")
+    plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+    try:
         return cls(**plain)
-    except (yaml.YAMLError, TypeError, AttributeError) as error:
-        keys = ", ".join(f.name for f in fields(cls))
-        raise ConfigError(f"{file} is not a {kind} config ({error}); it may have: {keys}") from None
+    except (TypeError, AttributeError) as error:
+        raise ConfigError(f"{file} is not a {kind} config: {error}") from None
+
+
+def _is_required(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
 
 
 def load_runs(

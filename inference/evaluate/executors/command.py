@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 DEFAULT_ARMS = ("none", "bm25", "guidance", "guidance+gate")
 USERS = ("scripted", "model")
+DOMAINS_OF_ONE = ("airline", "retail")
+"""Domains in which the agent alone has tools."""
 
 
 def loop_settings(**values: Any) -> LoopSettings:
@@ -98,6 +100,11 @@ def evaluate_executor(
     if unknown:
         raise ConfigError(f"{unknown[0]!r} is neither an arm ({', '.join(Arm)}) nor a user ({', '.join(USERS)})")
     chosen_arms = [Arm(arm) for arm in dict.fromkeys(arms)]
+    if domain not in DOMAINS_OF_ONE:
+        known = ", ".join(DOMAINS_OF_ONE)
+        raise ConfigError(
+            f"a language model cannot be put into {domain!r}: name one of {known}, where users have no tools"
+        )
     if prefix_file and base_url is None:
         raise ConfigError("a prefix file needs the base URL of a llama-server")
     loaded = load_domain(domain)

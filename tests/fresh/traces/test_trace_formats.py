@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -186,6 +188,29 @@ def test_chat_messages_with_and_without_an_outcome() -> None:
     assert second.feedback.outcome is Outcome.UNKNOWN and second.task_id.startswith("request-")
     assert _statuses(second) == ["unanswered"]
     assert (third.feedback.outcome, third.feedback.reward, third.task_id) == (Outcome.FAILURE, 0.4, "rooms-6")
+
+
+@pytest.mark.parametrize(
+    ("fact", "outcome"),
+    [
+        ({"success": "True"}, Outcome.SUCCESS),
+        ({"success": 0}, Outcome.FAILURE),
+        ({"success": None, "reward": None}, Outcome.UNKNOWN),
+        ({"success": "no"}, "success is 'no': write true or false"),
+        ({"reward": "1.0"}, "reward is '1.0': write a number, 1 for full success"),
+    ],
+)
+def test_an_outcome_that_cannot_be_read_is_no_unknown_one(tmp_path: Path, fact: Any, outcome: Any) -> None:
+    file = tmp_path / "runs.jsonl"
+    good = {"messages": [{"role": "user", "content": "hi"}], "success": True}
+    file.write_text(f"{json.dumps(good)}\n{json.dumps(good | {'success': None} | fact)}\n")
+    runs, report = load(file)
+    if isinstance(outcome, Outcome):
+        assert runs[1].feedback.outcome is outcome
+        return
+    assert len(runs) == 1 and outcome in str(report.skipped[0])
+    with pytest.raises(TraceError, match=re.escape(outcome)):
+        load(file, strict=True)
 
 
 def test_a_file_that_is_one_list_of_messages_is_one_run(tmp_path: Path) -> None:

@@ -177,8 +177,11 @@ def test_packaged_configs_read(name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name: x\npaths: [a]\ncolour: red", "it may have: name, paths"),
-        ("name: x", "not a comparison config"),
+        (
+            "name: x\npaths: [a]\ncolour: red",
+            "has the unknown keys colour; the keys of a comparison config are: name, paths",
+        ),
+        ("name: x", "lacks the keys paths"),
         ("- a", "not a comparison config"),
         ("name: x\npaths: a.jsonl", "paths of comparison 'x' is a list of texts"),
         ("name: x\npaths: [a]\nfolds: 1", "folds of comparison 'x' is a whole number from 2"),

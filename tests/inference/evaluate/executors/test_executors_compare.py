@@ -231,6 +231,7 @@ def test_the_command_runs_the_arms_and_writes_its_report(
     [
         (["--arm", "all"], "'all' is neither an arm"),
         (["--user", "me"], "'me' is neither an arm"),
+        (["--domain", "telecom"], "name one of airline, retail"),
         (["--arm", "guidance"], "needs a memory"),
         (["--arm", "bm25"], "needs recorded runs"),
         (["--protocol", "xml"], "protocol: "),
