@@ -23,6 +23,8 @@ _SURE = 1.0
 """Score from which a value is taken for the right one; below it, it is only offered."""
 _MAX_CANDIDATES = 16
 _MAX_CHOICE = 8
+_MAX_TOLD = 100
+"""Values that fit equally, of which the one that the user has named is looked for."""
 _BESIDE, _NEAR = 0.6, 0.3
 """How much the words just before an identifier, and those around it, say for an argument of that name."""
 _GENERIC = frozenset({"id", "ids", "number", "code", "name", "value", "key", "no"})
@@ -57,7 +59,7 @@ def fill(argument: str, tool: ToolMemory | None, live: Live, schema: Mapping[str
         live: The history.
         schema: JSON Schema of the argument, if the caller described it.
     """
-    options = schema.get("enum") if schema else None
+    options = schema.get("enum") if isinstance(schema, Mapping) else None
     if isinstance(options, list) and options:
         said = [option for option in options if live.history.said(option)]
         chosen = said[0] if len(said) == 1 else None
@@ -69,7 +71,7 @@ def fill(argument: str, tool: ToolMemory | None, live: Live, schema: Mapping[str
         return Filled(argument, None, (), words, False)
     found = _distinct(value for value, _, _ in ranked)
     best = _distinct(value for value, score, _ in ranked if score == ranked[0][1])
-    if len(best) > 1:  # of several that fit equally, the one that the user has named
+    if 1 < len(best) <= _MAX_TOLD:  # of several that fit equally, the one that the user has named
         best = [value for value in best if live.history.said(value)]
     sure = len(best) == 1 and not _is_list(argument, schema) and ranked[0][1] >= _SURE
     chosen = best[0] if sure else None
@@ -238,7 +240,7 @@ def fill_call(
 
 
 def _is_list(argument: str, schema: Mapping[str, Any] | None = None) -> bool:
-    return "[]" in argument or bool(schema and schema.get("type") == "array")
+    return "[]" in argument or (isinstance(schema, Mapping) and schema.get("type") == "array")
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:

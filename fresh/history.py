@@ -6,6 +6,7 @@ three use this one view, so that a condition means the same when it is mined and
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ _NEGATIVE = re.compile(
 )
 _SHORT_TEXT = 120
 """An unstructured observation up to this length is taken as one value."""
-_PROSE_WORDS = 6
+_PROSE_WORDS = 4
 """Words from which a text is running text and no value."""
 _MAX_OBJECTS = 2_000
 
@@ -166,6 +167,19 @@ class RunIndex:
         for turn, call, text in self._successes(start):
             for key, found, whole in _named_objects(text, call.arguments or {}):
                 index.setdefault(key, []).append(NamedObject(turn, call, found, whole))
+
+    @cached_property
+    def first_shown(self) -> dict[tuple[str, str], list[int]]:
+        """For every ``(tool, path)``, the turns at which it showed a value for the first time, in order."""
+        known: set[tuple[str, str, str]] = set()
+        turns: dict[tuple[str, str], list[int]] = {}
+        for turn, call, paths in self.shown:
+            for value, where in paths.items():
+                for path in where:
+                    if (call.tool, path, value) not in known:
+                        known.add((call.tool, path, value))
+                        turns.setdefault((call.tool, path), []).append(turn)
+        return turns
 
     @cached_property
     def speech(self) -> list[tuple[int, str]]:
@@ -335,7 +349,7 @@ class History:
     def named_by_user(self, call: ToolCall) -> bool:
         """Whether the user named what a call looked at: what is written there may be meant to be done."""
         given = (value for _, value in argument_leaves(call.arguments))
-        return any(isinstance(value, str) and len(value) > 2 and self.said(value) for value in given)
+        return any(not isinstance(value, bool) and len(str(value)) > 1 and self.said(value) for value in given)
 
     @property
     def prose(self) -> Iterator[tuple[ToolCall, str]]:
@@ -359,7 +373,7 @@ class History:
         key = normalise(value)
         if key is None:
             return False
-        return any(turn < self.now and _stands_in(key, text) for turn, text in self.index.speech)
+        return any(turn < self.now and stands_in(key, text) for turn, text in self.index.speech)
 
     def origin(self, value: Any) -> Origin:
         """Where a value came from; the newest sighting wins, then the user's words."""
@@ -371,7 +385,7 @@ class History:
         key = normalise(value)
         if key is not None and len(key) > 2:
             for turn, call, text in reversed(self.index.raw_observations):
-                if turn < self.now and _stands_in(key, text):
+                if turn < self.now and stands_in(key, text):
                     return Origin("observation", call.tool, "text", in_text=True)
         return Origin("nowhere")
 
@@ -385,20 +399,12 @@ class History:
         newest = {(seen.call.tool, seen.path): seen.turn for seen in self.sightings(value)}
         if len(newest) < 2:
             return self.origin(value)
-        tool, path = min(newest, key=lambda place: (len(self._values_at[place]), -newest[place]))
+        tool, path = min(newest, key=lambda place: (self._values_at(place), -newest[place]))
         return Origin("observation", tool, path)
 
-    @cached_property
-    def _values_at(self) -> dict[tuple[str, str], set[str]]:
-        """Comparable values that each ``(tool, path)`` has shown."""
-        found: dict[tuple[str, str], set[str]] = {}
-        for turn, call, paths in self.index.shown:
-            if turn >= self.now:
-                break
-            for value, where in paths.items():
-                for path in where:
-                    found.setdefault((call.tool, path), set()).add(value)
-        return found
+    def _values_at(self, place: tuple[str, str]) -> int:
+        """How many different values a ``(tool, path)`` has shown."""
+        return bisect.bisect_left(self.index.first_shown.get(place, ()), self.now)
 
     def shown_together(self, first: Any, second: Any, *, whole_result: bool = False) -> bool:
         """Whether one successful call showed both values: in one object, with the call's own arguments beside it.
@@ -460,6 +466,13 @@ class History:
         answer = self.answer
         return answer is not None and agrees(answer)
 
+    @property
+    def put_to_user(self) -> str:
+        """What the agent said right before the user's latest words, in small letters."""
+        spoken = [i for i in range(self.now) if self.index.turns[i].role is Role.USER and self.index.turns[i].text]
+        before = self.index.turns[max(0, spoken[-1] - 2) : spoken[-1]] if spoken else ()
+        return "\n".join(turn.text for turn in before if turn.role is Role.ASSISTANT).lower()
+
     @cached_property
     def answer(self) -> str | None:
         """The user's latest words, if they answer the agent; None before the user's second turn."""
@@ -488,7 +501,9 @@ def _has_arguments(call: ToolCall, wanted: dict[str, Any]) -> bool:
     return all(name in own and same_value(own[name], value) for name, value in wanted.items())
 
 
-def _stands_in(key: str, text: str) -> bool:
+def stands_in(key: str, text: str) -> bool:
+    """Whether a text holds a key as a whole word; both in small letters."""
+    step = len(key) if key.isalnum() else 1  # an occurrence inside another one has a letter or digit beside it
     start = text.find(key)
     while start >= 0:
         end = start + len(key)
@@ -496,5 +511,5 @@ def _stands_in(key: str, text: str) -> bool:
         after = text[end] if end < len(text) else " "
         if not (before.isalnum() or after.isalnum()):
             return True
-        start = text.find(key, start + 1)
+        start = text.find(key, start + step)
     return False

@@ -50,6 +50,8 @@ def conversation(messages: Path, tools: Path | None) -> tuple[list[dict[str, Any
         raise ConfigError(f"{messages}: expected a JSON list of messages with 'role', or an object with 'messages'")
     if listed is not None and not isinstance(listed, list):
         raise ConfigError(f"{tools or messages}: expected a list of tools, or an object with it under 'tools'")
+    if tools is not None and listed is None:
+        raise ConfigError(f"no tools in {tools}: expected a list of tools, or an object with it under 'tools'")
     return value, listed
 
 

@@ -24,3 +24,39 @@ def _stem(word: str) -> str:
             word = word[: -len(ending)]
             break
     return word[:-1] if len(word) > 4 and word[-1] == word[-2] else word
+
+
+_NOT = re.compile(
+    r"\b(?:not|never|no|without|cannot|don['’]?t|doesn['’]?t|won['’]?t|can['’]?t|shouldn['’]?t|mustn['’]?t)\W"
+)
+_BEFORE = 40
+"""Characters before a word in which a *not* denies it."""
+
+
+@lru_cache(maxsize=1024)
+def forms_of(verb: str) -> re.Pattern[str]:
+    """What finds a verb in lower-cased text: its regular forms and the nouns made of it.
+
+    ``cancel`` finds *cancelled* and *cancellation*, ``modify`` finds *modified*, ``send`` does not find *sender*.
+    Never matches for an empty verb.
+    """
+    word = verb.lower()
+    if not word:
+        return re.compile(r"(?!)")
+    bases = {word, word + word[-1]} | ({word[:-1]} if word.endswith("e") else set())
+    found = {base + ending for base in bases for ending in ("ed", "ing", "ings", "ation", "ations", "ment", "ments")}
+    found |= {word, f"{word}s", f"{word}es", f"{word}d"}
+    if word.endswith("y"):
+        found |= {word[:-1] + ending for ending in ("ies", "ied", "ication", "ications")}
+    return re.compile(rf"(?<![^\W\d_])(?:{'|'.join(sorted(map(re.escape, found), key=len, reverse=True))})(?![^\W\d_])")
+
+
+def speaks_of(text: str, verb: str) -> bool:
+    """Whether a text names an act and does not merely deny it: *do not cancel anything* asks for no cancelling."""
+    lower = text.lower()
+    places = forms_of(verb).finditer(lower)
+    return any(not _NOT.search(_sentence_before(lower, place.start())) for place in places)
+
+
+def _sentence_before(text: str, place: int) -> str:
+    return re.split(r"[.!?;\n]", text[max(0, place - _BEFORE) : place])[-1] + " "

@@ -75,7 +75,7 @@ def check_known(context: Context) -> Finding | None:
             return None
         return Finding(check="unknown_tool", verdict=Verdict.ALLOW, reason=f"{name} is not among the tools offered")
     if context.specs is not None and not offered:
-        near = difflib.get_close_matches(name, context.specs or context.index.names, n=3, cutoff=0.5)
+        near = difflib.get_close_matches(name, context.specs, n=3, cutoff=0.5)
         hint = f"; the nearest names are {', '.join(near)}" if near else ""
         reason = f"{name} is unknown to the tools offered and the memory{hint}"
         return Finding(check="unknown_tool", verdict=Verdict.BLOCK, reason=reason)

@@ -307,8 +307,9 @@ def ask_whether(context: Context) -> Remedy:
 
 
 def agreed(context: Context) -> bool:
-    """Whether the user was asked about this very call and said yes."""
-    return context.live.history.confirmed() is True and _times_asked(context) > 0
+    """Whether the user's latest words say yes to what the agent put to them, and that was this very call."""
+    history = context.live.history
+    return history.confirmed() and _names_call(context, history.put_to_user)
 
 
 def refused(context: Context) -> bool:
@@ -338,14 +339,21 @@ def question(context: Context) -> Todo:
 
 def _times_asked(context: Context) -> int:
     """How often the agent has put this very call to the user and got an answer."""
-    named = {str(normalise(value)) for value in scalars(context.arguments) if is_identifier(value)}
-    turns = context.live.history.turns
-    asked = 0
-    for before, after in itertools.pairwise(turns):
-        if before.role is Role.ASSISTANT and after.role is Role.USER and after.text and "?" in before.text:
-            text = before.text.lower()
-            asked += bool(named) and all(value in text for value in named)
-    return asked
+    return sum(
+        before.role is Role.ASSISTANT
+        and after.role is Role.USER
+        and bool(after.text)
+        and "?" in before.text
+        and _names_call(context, before.text.lower())
+        for before, after in itertools.pairwise(context.live.history.turns)
+    )
+
+
+def _names_call(context: Context, text: str) -> bool:
+    """Whether a text, in small letters, holds the call's identifiers; all its values where it has none."""
+    values = [value for value in scalars(context.arguments) if value not in (None, "") and not isinstance(value, bool)]
+    named = [value for value in values if is_identifier(value)] or values
+    return bool(named) and all(str(normalise(value)) in text for value in named)
 
 
 def _plain_name(path: str) -> str:

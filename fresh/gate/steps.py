@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fresh.gate.context import Context
@@ -38,8 +38,13 @@ def handover_call(context: Context, tool: str) -> Todo:
     known = context.index.get(tool)
     names = list(schema.get("required") or (known.parameters if known else ()))
     summary = f"The agent could not complete: {context.call.tool.replace('_', ' ')}."
-    arguments: dict[str, Any] = {n: summary for n in names if properties.get(n, {}).get("type", "string") == "string"}
+    arguments: dict[str, Any] = {n: summary for n in names if _takes_text(properties.get(n))}
     return Todo(kind="call", tool=tool, arguments=arguments, text=f"hand the case over with {tool}")
+
+
+def _takes_text(schema: Any) -> bool:
+    """Whether a property takes a text; one that is described by no object (``true`` is JSON Schema too) may."""
+    return not isinstance(schema, Mapping) or schema.get("type", "string") == "string"
 
 
 def corrected_arguments(arguments: dict[str, Any], todos: Sequence[Todo]) -> dict[str, Any] | None:

@@ -185,9 +185,9 @@ class Outlook:
                         called[self._row[tool]] += weight * share
         strength = self._settings.prior_strength
         return _Tally(
-            (needed + strength * self._prior) / (total + strength),
+            (needed + strength * self._prior) / max(total + strength, _LEAST_WEIGHT),
             np.where(needed > 0, place / np.maximum(needed, 1e-12), np.inf),
-            (called + strength * self._use) / (ran + strength),
+            (called + strength * self._use) / max(ran + strength, _LEAST_WEIGHT),
         )
 
     def nearest(self, similar: NDArray[np.float64]) -> Iterable[tuple[int, float]]:

@@ -18,7 +18,7 @@ from fresh.retrieval.candidates import NUM_RELATIONS, Candidates
 from fresh.retrieval.features import HISTORY_NAMES, MATCH_NAMES, EncodedQuery, MatchFeatures
 from fresh.retrieval.rgcn import RelationalPlan, RGCNLayer
 from fresh.retrieval.view import GraphView
-from graph_schema.errors import MemoryFileError, SchemaError
+from graph_schema.errors import ConfigError, MemoryFileError, SchemaError
 from graph_schema.types import NODE_TYPES
 
 
@@ -188,17 +188,24 @@ class Reranker(nn.Module):
 
         Raises:
             MemoryFileError: Settings and weights do not fit, or the file is damaged.
+            ConfigError: There is no such device.
         """
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
         model = cls(RerankerConfig.from_plain(config))
         try:
-            model.load_state_dict(load_file(path, device=device))
+            model.load_state_dict(load_file(path))
         except (OSError, SafetensorError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
             raise MemoryFileError(f"the reranker in {path} cannot be read: {reason}; export it again") from None
-        return model.to(device).eval()
+        try:
+            return model.to(device).eval()
+        except (RuntimeError, AssertionError) as error:  # PyTorch raises either, by device and build
+            reason = " ".join(str(error).split())[:200]
+            raise ConfigError(
+                f"the reranker cannot run on {device!r} here ({reason}): load with device='cpu'"
+            ) from None
 
 
 def _head(hidden: int) -> nn.Sequential:

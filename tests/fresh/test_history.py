@@ -64,7 +64,7 @@ class TestSource:
         index = RunIndex(
             [step("look", {}, LOAN), step("look", {}, {"items": [{"copy_id": f"CP-{n}"} for n in range(9)]})]
         )
-        assert index.at(1)._values_at["look", "items[].copy_id"] == {"cp-1"}
+        assert [index.at(turn)._values_at(("look", "items[].copy_id")) for turn in (0, 1, 2)] == [0, 1, 9]
 
 
 def test_later_turns_are_unknown() -> None:

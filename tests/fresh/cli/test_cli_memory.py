@@ -18,6 +18,7 @@ from cli_desk import GARDEN, LIBRARY, Fresh
 
 from fresh import cli
 from fresh.cli.files import conversation
+from graph_schema.errors import ConfigError
 from graph_schema.graph import ExperienceGraph
 from graph_schema.types import NodeType
 
@@ -106,6 +107,13 @@ def test_wrong_messages_file(fresh: Fresh, memory: Path, tmp_path: Path, text: s
         result = fresh(*command)
         assert result.status == 2
         assert words in result.one_line
+
+
+def test_a_tools_file_without_tools_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "messages.json").write_text('[{"role": "user", "content": "hi"}]')
+    (tmp_path / "tools.json").write_text('{"a": 1}')
+    with pytest.raises(ConfigError, match=r"no tools in .*tools\.json"):
+        conversation(tmp_path / "messages.json", tmp_path / "tools.json")
 
 
 def test_messages_and_tools_may_share_a_file(tmp_path: Path) -> None:

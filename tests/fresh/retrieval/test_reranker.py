@@ -17,7 +17,7 @@ from fresh.retrieval.query import Query, make_query
 from fresh.retrieval.reranker import Example, Reranker, RerankerConfig, Standardise, collate, make_example, stat_columns
 from fresh.retrieval.retriever import Retriever
 from fresh.retrieval.view import GraphView
-from graph_schema.errors import MemoryFileError, SchemaError
+from graph_schema.errors import ConfigError, MemoryFileError, SchemaError
 from graph_schema.types import GUIDANCE_TYPES
 from tests.retrieval_world import corpus, run
 
@@ -165,6 +165,12 @@ def test_empty_memory_ranks_nothing() -> None:
     query = make_query(RunIndex(run(99, "pay_fine").turns).at(2))
     retriever = Retriever(empty, model(), CORPUS.encoder)
     assert len(retriever.rank(query).nodes) == 0 and len(retriever.likeness(query)) == 0
+
+
+def test_a_device_that_is_not_there_is_named(tmp_path: Path) -> None:
+    freeze(VIEW.graph, tmp_path / "memory", reranker=model(), bm25=VIEW.bm25)
+    with pytest.raises(ConfigError, match=r"cannot run on 'no such device' here.*device='cpu'"):
+        read_frozen(tmp_path / "memory").reranker("no such device")
 
 
 def test_repr() -> None:
