@@ -122,3 +122,11 @@ def test_the_named_set_is_the_best_of_all_sets(found: list[float]):
 
 def test_nothing_expected_names_nothing():
     assert likeliest_set([]) == []
+
+
+def test_without_neighbours_and_prior_nothing_is_made_up():
+    settings = GuidanceSettings(prior_strength=0, similar_tasks=0)
+    query = Query(parts=("cancel",), said=("cancel my order please",))
+    found = Outlook(ToolIndex(GRAPH), settings).forecast(query, np.zeros(len(GRAPH)), BM25.scores("cancel"))
+    assert all(np.isfinite(item.chance) for item in found.expected)
+    assert set(found.calls.values()) == {0.0}
