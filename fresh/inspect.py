@@ -196,7 +196,7 @@ def print_runs(runs: Sequence[dict[str, Any]], console: Console) -> None:
 
     table = simple_table(f"{len(runs)} runs", "id", "task", "outcome", "agent", "read from", left=5)
     for run in runs:
-        table.add_row(*(Text(t) for t in (run["id"][:12], run["task"], run["outcome"], run["agent"], _place(run))))
+        table.add_row(*(Text(t) for t in (run["id"], run["task"], run["outcome"], run["agent"], _place(run))))
     console.print(table)
 
 

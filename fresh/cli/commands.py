@@ -247,6 +247,8 @@ def gate(
         print("\n".join(decision.explain()))
         return
     print(f"{decision.verdict}: {decision.reason or 'nothing speaks against it'}")
+    for warning in decision.warnings if not decision.allowed else ():
+        print(f"  note: {warning}")
     for number, step in enumerate(decision.todo, 1):
         print(f"  {number}. {step.text}")
     for finding in decision.findings if provenance else ():

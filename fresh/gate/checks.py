@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -75,9 +75,7 @@ def check_known(context: Context) -> Finding | None:
             return None
         return Finding(check="unknown_tool", verdict=Verdict.ALLOW, reason=f"{name} is not among the tools offered")
     if context.specs is not None and not offered:
-        near = difflib.get_close_matches(name, context.specs, n=3, cutoff=0.5)
-        hint = f"; the nearest names are {', '.join(near)}" if near else ""
-        reason = f"{name} is unknown to the tools offered and the memory{hint}"
+        reason = f"{name} is unknown to the tools offered and the memory{_nearest(name, context.specs)}"
         return Finding(check="unknown_tool", verdict=Verdict.BLOCK, reason=reason)
     if context.effect is not Effect.WRITE:
         return None
@@ -86,8 +84,14 @@ def check_known(context: Context) -> Finding | None:
         check="unknown_tool",
         verdict=Verdict.BLOCK if blocked else Verdict.ALLOW,
         reason=f"no run in the memory has used {name}, which writes: nothing is known of when it is safe"
+        + ("" if offered else _nearest(name, context.index.names))
         + ("; mine runs that use it, or set unknown_tool to 'check' or 'allow'" if blocked else ""),
     )
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return f"; the nearest names are {', '.join(near)}" if near else ""
 
 
 def check_schema(context: Context) -> Finding | None:

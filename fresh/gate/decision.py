@@ -115,13 +115,13 @@ class GuardState(_Frozen):
     evidence: tuple[Evidence, ...] = ()
     """Where in this history it shows; empty where nothing does."""
     runs: tuple[str, ...] = ()
-    """Runs behind it, if asked for."""
+    """Runs behind it, the first few, if asked for."""
 
     def line(self) -> str:
         """The guard, its evidence in this history, and the runs behind it, on one line."""
         mined = f"support {self.support}, confidence {self.confidence:.2f}" if self.support else "by form"
         seen = "; ".join(f"turn {e.turn}{f' ({e.call})' if e.call else ''}: {e.text}" for e in self.evidence)
-        runs = f"; runs {', '.join(self.runs)}" if self.runs else ""
+        runs = f"; first runs {', '.join(self.runs)}" if self.runs else ""
         return f"{self.state:<9} {self.text} [{self.policy or mined}]; here: {seen or 'nothing'}{runs}"
 
 

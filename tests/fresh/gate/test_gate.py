@@ -62,8 +62,9 @@ def test_an_unknown_tool_is_blocked_with_the_nearest_names():
 
 def test_without_a_list_of_tools_none_is_taken_for_invented():
     assert decide(call("show_account", {}), Chat(), tools=None).allowed
-    asked = decide(call("delete_account", {}), Chat(), tools=None)
+    asked = decide(call("cancel_ordr", {}), Chat(), tools=None)
     assert asked.verdict is Verdict.REVISE and [todo.kind for todo in asked.todo] == ["ask_user"]
+    assert "the nearest names are cancel_order" in asked.warnings[0]
     blocked = decide(call("delete_account", {}), Chat(), None, GateSettings(unknown_tool="block"))
     assert blocked.verdict is Verdict.BLOCK and "no run in the memory" in blocked.reason
 
