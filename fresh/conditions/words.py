@@ -51,6 +51,7 @@ def forms_of(verb: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![^\W\d_])(?:{'|'.join(sorted(map(re.escape, found), key=len, reverse=True))})(?![^\W\d_])")
 
 
+@lru_cache(maxsize=4096)
 def speaks_of(text: str, verb: str) -> bool:
     """Whether a text names an act and does not merely deny it: *do not cancel anything* asks for no cancelling."""
     lower = text.lower()
