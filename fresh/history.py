@@ -466,24 +466,23 @@ class History:
         answer = self.answer
         return answer is not None and agrees(answer)
 
-    @property
-    def put_to_user(self) -> str:
-        """What the agent said right before the user's latest words, in small letters."""
-        spoken = [i for i in range(self.now) if self.index.turns[i].role is Role.USER and self.index.turns[i].text]
-        before = self.index.turns[max(0, spoken[-1] - 2) : spoken[-1]] if spoken else ()
-        return "\n".join(turn.text for turn in before if turn.role is Role.ASSISTANT).lower()
-
     @cached_property
     def answer(self) -> str | None:
         """The user's latest words, if they answer the agent; None before the user's second turn."""
-        spoken = [i for i in range(self.now) if self.index.turns[i].role is Role.USER and self.index.turns[i].text]
-        if len(spoken) < 2:
-            return None
-        latest = spoken[-1]
+        latest = self._spoken[-1] if len(self._spoken) > 1 else None
+        return self.index.turns[latest].text if latest is not None and self.put_to_user else None
+
+    @cached_property
+    def put_to_user(self) -> str:
+        """What the agent said right before the user's latest words, in small letters."""
+        latest = self._spoken[-1] if self._spoken else 0
         before = self.index.turns[max(0, latest - 2) : latest]
-        if not any(turn.role is Role.ASSISTANT and turn.text for turn in before):
-            return None
-        return self.index.turns[latest].text
+        return "\n".join(turn.text for turn in before if turn.role is Role.ASSISTANT and turn.text).lower()
+
+    @cached_property
+    def _spoken(self) -> list[int]:
+        """The turns in which the user said something."""
+        return [i for i in range(self.now) if self.index.turns[i].role is Role.USER and self.index.turns[i].text]
 
 
 def agrees(text: str) -> bool:
