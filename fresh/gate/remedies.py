@@ -39,11 +39,15 @@ from fresh.gate.context import Context
 from fresh.gate.decision import Todo
 from fresh.history import History, refuses
 from fresh.live import last_name
+from fresh.titles import with_title
 from fresh.values import is_identifier, is_reference, leaves, normalise, scalars
 from graph_schema.trajectory import Role
 
 _MAX_ANSWERED = 2
 """Times the user may be asked about one call before the gate stops asking: their yes is then one it cannot read."""
+
+_MAX_OPTIONS = 5
+"""Values offered in place of a wrong one."""
 
 Remedy = tuple[str, list[Todo]]
 """Why, and what to do; nothing to do where no step in reach would help."""
@@ -137,8 +141,9 @@ def _options(context: Context, argument: str, value: Any) -> list[Any]:
 
 def _replace(context: Context, argument: str, value: Any, options: list[Any]) -> Todo:
     text = f"replace {argument} {value}" if value is not None else f"replace what is wrong in {argument}"
-    if options:
-        text += f" by {options[0]}" if len(options) == 1 else f" by one of {', '.join(map(str, options[:5]))}"
+    titled = [with_title(option, context.live.history, context.index.names) for option in options[:_MAX_OPTIONS]]
+    if titled:
+        text += f" by {titled[0]}" if len(titled) == 1 else f" by one of {', '.join(titled)}"
     return correction(context, argument, value, tuple(options), text)
 
 
@@ -329,7 +334,9 @@ def confirm(context: Context) -> Remedy:
 def question(context: Context) -> Todo:
     """What to ask the user before this very call."""
     shown = ", ".join(
-        f"{_plain_name(path)} {value}" for path, value in leaves(context.arguments) if value not in (None, "")
+        f"{_plain_name(path)} {with_title(value, context.live.history, context.index.names)}"
+        for path, value in leaves(context.arguments)
+        if value not in (None, "")
     )
     words = context.call.tool.replace("_", " ")
     details = f" with {shown}" if shown else ""

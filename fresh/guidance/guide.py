@@ -26,6 +26,7 @@ from fresh.live import Live
 from fresh.mining.patterns import error_message
 from fresh.redact import Redactor
 from fresh.retrieval.query import make_query
+from fresh.titles import with_title
 from graph_schema.trajectory import CallStatus, ToolCall, ToolSpec
 
 _PRIORITY = (Section.DO, Section.THEN, Section.REPAIR, Section.CHECK, Section.AVOID, Section.DONE)
@@ -159,10 +160,14 @@ class _Writer:
         for action in self._plan.actions:
             yield Line(
                 section=Section.DO,
-                text=write.call_line(action.tool.name, action.filled, action.arguments),
+                text=write.call_line(action.tool.name, action.filled, action.arguments, self._titled),
                 confidence=round(action.tool.success_rate, 3),
                 node=action.tool.actions[0],
             )
+
+    def _titled(self, value: Any) -> str:
+        """A value to choose from, with what it stands for."""
+        return with_title(value, self._live.history, self.tool_names())
 
     def _then(self) -> Iterator[Line]:
         """What is likely to be needed after the actions under Do, in the order it usually comes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fresh.conditions import CalledBefore, Condition, Confirmed, FieldIs, Grounded, ReadBefore, Within
@@ -20,14 +20,28 @@ _PLACEHOLDER = re.compile(r"<([A-Z][A-Z_0-9]*)>")
 """Left out of messages: a small model would copy it into an argument."""
 
 
-def call_line(tool: str, filled: Mapping[str, Filled], arguments: Mapping[str, Any]) -> str:
-    """A call with each argument's value, or where the value comes from."""
+def call_line(
+    tool: str,
+    filled: Mapping[str, Filled],
+    arguments: Mapping[str, Any],
+    titled: Callable[[Any], str] = str,
+) -> str:
+    """A call with each argument's value, or where the value comes from.
+
+    Args:
+        tool: Its name.
+        filled: What is known of each argument.
+        arguments: Those with a value.
+        titled: How a value to choose from is written, with what it stands for, say.
+    """
     names = [*arguments, *(name for name in filled if name not in arguments)]
-    parts = [argument_words(name, filled.get(name), arguments) for name in names]
+    parts = [argument_words(name, filled.get(name), arguments, titled) for name in names]
     return f"call {tool}" + (f" with {', '.join(parts)}" if parts else "")
 
 
-def argument_words(name: str, filled: Filled | None, arguments: Mapping[str, Any]) -> str:
+def argument_words(
+    name: str, filled: Filled | None, arguments: Mapping[str, Any], titled: Callable[[Any], str] = str
+) -> str:
     """``order_id=#W12 (from the request)``, or ``reason from the request``."""
     plain = name.replace("[]", "")
     source = filled.source if filled else ""
@@ -35,7 +49,7 @@ def argument_words(name: str, filled: Filled | None, arguments: Mapping[str, Any
         shown = value_words(name, arguments[name])
         if shown is not None:
             return f"{plain}={shown}" + (f" (from {source})" if source else "")
-    choices = [shown for value in (filled.candidates if filled else ()) if (shown := value_words(name, value))]
+    choices = [titled(shown) for value in (filled.candidates if filled else ()) if (shown := value_words(name, value))]
     words = f"{plain} in {source}" if source == OWN_WORDS else f"{plain} from {source or 'the user (ask)'}"
     if 0 < len(choices) <= _MAX_CHOICES:
         words += f" ({'one of ' if len(choices) > 1 else ''}{', '.join(choices)})"

@@ -96,7 +96,7 @@ def test_avoid_foresees_the_errors_of_what_is_to_come_and_no_others():
 def test_an_argument_without_a_value_says_where_it_comes_from():
     chat = Chat("please remove something from my order #W111").call("find_customer", {"email": "a@b.example"}, "ann_77")
     line = next(t for t in texts(guide(chat.read("#W111")), Section.DO) if "remove_items" in t)
-    assert "item_ids from field items[].item_id of get_order's result (one of 9001, 9002)" in line
+    assert "item_ids from field items[].item_id of get_order's result (one of 9001 (pot), 9002 (fern))" in line
     assert "..." not in line
 
 
