@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from fresh.guidance import estimate_tokens
 from fresh.retrieval.bm25 import BM25Index
 from graph_schema.errors import ConfigError
-from graph_schema.trajectory import CallStatus, Outcome, Trajectory
+from graph_schema.trajectory import CallStatus, Outcome, ToolCall, Trajectory
 from inference.memory import FrozenMemory
+
+_HEADING = "Notes from earlier runs with a similar request, the actions that solved it:"
 
 Messages = Sequence[Mapping[str, Any]]
 Tools = Sequence[Mapping[str, Any]]
@@ -62,26 +65,35 @@ class SequenceNotes:
         self._count = count
 
     def note(self, messages: Messages, tools: Tools, budget: int) -> str:
-        """The sequences, each different one once; the same at every step of a run."""
+        """The sequences, each different one once and the same at every step of a run: as many as the budget holds,
+        by the names of their tools alone where it holds none with the parameters."""
         request = next((str(m["content"]) for m in messages if m["role"] == "user"), "")
         scores = self._index.scores(request)
         ranked = sorted(range(len(self._runs)), key=lambda i: -scores[i])
-        lines: dict[str, None] = {}
-        for position in ranked:
-            if scores[position] <= 0 or len(lines) == self._count:
-                break
-            lines.setdefault(f"- {_sequence(self._runs[position])}")
-        if not lines:
-            return ""
-        note = "\n".join(["Notes from earlier runs with a similar request, the actions that solved it:", *lines])
-        return note if estimate_tokens(note) <= budget else ""
+        found = [self._runs[i] for i in ranked if scores[i] > 0]
+        for named in (_sequence, _tools):
+            lines = list(dict.fromkeys(f"- {named(run)}" for run in found))[: self._count]
+            for count in range(len(lines), 0, -1):
+                note = "\n".join([_HEADING, *lines[:count]])
+                if estimate_tokens(note) <= budget:
+                    return note
+        return ""
 
 
 def _sequence(run: Trajectory) -> str:
     """The calls that worked, in order, by name and parameters; a call repeated at once is named once."""
-    names: list[str] = []
-    for _, call in run.calls():
-        name = f"{call.tool}({', '.join(call.arguments or ())})"
-        if call.status is CallStatus.OK and names[-1:] != [name]:
-            names.append(name)
-    return ", then ".join(names)
+    return ", then ".join(_runs_of(f"{call.tool}({', '.join(call.arguments or ())})" for call in _worked(run)))
+
+
+def _tools(run: Trajectory) -> str:
+    """The same by name alone."""
+    return ", then ".join(_runs_of(call.tool for call in _worked(run)))
+
+
+def _worked(run: Trajectory) -> Iterator[ToolCall]:
+    return (call for _, call in run.calls() if call.status is CallStatus.OK)
+
+
+def _runs_of(names: Iterable[str]) -> list[str]:
+    """Names without those that repeat the one before them."""
+    return [name for name, _ in itertools.groupby(names)]

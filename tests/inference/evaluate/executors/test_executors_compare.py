@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from chat_server import ORDER, ChatServer, action, chat_model, say
 
+from fresh.guidance import estimate_tokens
 from fresh.traces import load
 from graph_schema.errors import ConfigError, EvaluatorError
 from graph_schema.trajectory import Outcome
@@ -189,6 +190,11 @@ def test_notes_are_sequences_of_successful_runs(tmp_path: Path) -> None:
     assert "cancel_pending_order(order_id, reason)" in text
     assert not any(character.isdigit() for character in text)
     assert notes.note(asked, [], 3) == ""
+    short = notes.note(asked, [], estimate_tokens(text) - 1)
+    assert "cancel_pending_order" in short and "(order_id" not in short
+    two = SequenceNotes(runs, count=2)
+    assert two.note(asked, [], 300).count("\n- ") == 2
+    assert two.note(asked, [], estimate_tokens(two.note(asked, [], 300)) - 1) == text
     assert notes.note([{"role": "user", "content": "zzz"}], [], 300) == ""
     failed = [run for run in runs if run.feedback.outcome is not Outcome.SUCCESS]
     with pytest.raises(ConfigError, match="no recorded run was successful"):
