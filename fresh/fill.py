@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
 from fresh.knowledge import ToolMemory
 from fresh.live import Live, last_name
-from fresh.values import argument_name, is_reference, normalise
+from fresh.values import argument_name, is_identifier, is_reference, normalise
 
 REQUEST = "request"
 OWN_WORDS = "your own words"
 _NO_PLACE = ("nowhere", "argument")
 _SURE = 1.0
 """Score from which a value is taken for the right one; below it, it is only offered."""
-_MAX_CANDIDATES = 16
+MAX_CANDIDATES = 16
+"""Values that are kept for an argument."""
 _MAX_CHOICE = 8
 _MAX_TOLD = 100
 """Values that fit equally, of which the one that the user has named is looked for."""
 _BESIDE, _NEAR = 0.6, 0.3
 """How much the words just before an identifier, and those around it, say for an argument of that name."""
 _GENERIC = frozenset({"id", "ids", "number", "code", "name", "value", "key", "no"})
+_TOKEN = re.compile(r"[#$]?[A-Za-z0-9][\w.@:#/+-]*\w", re.ASCII)
 _WORDS = re.compile(r"[A-Za-z]+")
 
 
@@ -63,9 +65,9 @@ def fill(argument: str, tool: ToolMemory | None, live: Live, schema: Mapping[str
     if isinstance(options, list) and options:
         said = [option for option in options if live.history.said(option)]
         chosen = said[0] if len(said) == 1 else None
-        return Filled(argument, chosen, tuple(said or options)[:_MAX_CANDIDATES], "the request", chosen is not None)
+        return Filled(argument, chosen, tuple(said or options)[:MAX_CANDIDATES], "the request", chosen is not None)
     sources = argument_sources(argument, tool)
-    ranked = _ranked(argument, sources, live)
+    ranked = _ranked(argument, sources, live, _outlines(schema))
     words = " or ".join(map(source_in_words, sources[:1])) or (OWN_WORDS if _is_composed(argument, tool) else "")
     if not ranked:
         return Filled(argument, None, (), words, False)
@@ -75,7 +77,7 @@ def fill(argument: str, tool: ToolMemory | None, live: Live, schema: Mapping[str
         best = [value for value in best if live.history.said(value)]
     sure = len(best) == 1 and not _is_list(argument, schema) and ranked[0][1] >= _SURE
     chosen = best[0] if sure else None
-    return Filled(argument, chosen, tuple(found[:_MAX_CANDIDATES]), ranked[0][2] or words, sure)
+    return Filled(argument, chosen, tuple(found[:MAX_CANDIDATES]), ranked[0][2] or words, sure)
 
 
 def argument_sources(argument: str, tool: ToolMemory | None) -> list[str]:
@@ -119,15 +121,37 @@ def source_tool(source: str) -> str:
     return "" if source == REQUEST else source.partition(":")[0]
 
 
-def _ranked(argument: str, sources: list[str], live: Live) -> list[tuple[Any, float, str]]:
-    """``(value, score, source in words)``, best first; each place has its own score, so that ties mean real doubt."""
+def _outlines(schema: Mapping[str, Any] | None) -> frozenset[tuple[str, bool, bool]]:
+    """How the identifiers are written that a schema gives as examples, in its description or by themselves."""
+    if not isinstance(schema, Mapping):
+        return frozenset()
+    given = schema.get("examples")
+    told = _TOKEN.findall(str(schema.get("description") or ""))
+    values = [*told, *(given if isinstance(given, list) else ())]
+    return frozenset(outline(value) for value in values if is_identifier(value))
+
+
+def outline(value: Any) -> tuple[str, bool, bool]:
+    """The sign that an identifier begins with, and whether it has letters and digits: enough to tell kinds apart."""
+    text = str(value)
+    sign = "" if text[:1].isalnum() else text[:1]
+    return sign, any(c.isalpha() for c in text), any(c.isdigit() for c in text)
+
+
+def _ranked(
+    argument: str, sources: list[str], live: Live, outlines: Set[tuple[str, bool, bool]] = frozenset()
+) -> list[tuple[Any, float, str]]:
+    """``(value, score, source in words)``, best first; each place has its own score, so that ties mean real doubt.
+
+    Of what the user said, only what is written like the examples counts, if there are some.
+    """
     found: list[tuple[Any, float, str]] = []
     name = last_name(argument)
+    said = [(value, bonus) for value, bonus in told_values(name, live) if not outlines or outline(value) in outlines]
     for rank, source in enumerate(sources):
         score = 10.0 - rank
         if source == REQUEST:
-            told = told_values(name, live)
-            found += [(value, score + bonus if bonus else 0.5, "the request") for value, bonus in told]
+            found += [(value, score + bonus if bonus else 0.5, "the request") for value, bonus in said]
         else:
             tool, _, path = source.partition(":")
             found += [(value, score, source_in_words(source)) for value in live.places.get((tool, path), ())]
@@ -137,7 +161,7 @@ def _ranked(argument: str, sources: list[str], live: Live) -> list[tuple[Any, fl
         singular = name.removesuffix("s")
         values = live.fields.get(name) or live.fields.get(singular) or []
         found += [(value, 1.0, f"field {name} seen in a result") for value in values]
-        told = [(value, bonus) for value, bonus in told_values(name, live) if bonus > 0]
+        told = [(value, bonus) for value, bonus in said if bonus > 0]
         found += [(value, (_SURE if bonus >= _NEAR else 0.5) + bonus / 10, "the request") for value, bonus in told]
     return sorted(found, key=lambda item: -item[1])
 

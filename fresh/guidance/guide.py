@@ -32,6 +32,8 @@ from graph_schema.trajectory import CallStatus, ToolCall, ToolSpec
 _PRIORITY = (Section.DO, Section.THEN, Section.REPAIR, Section.CHECK, Section.AVOID, Section.DONE)
 """Which lines are dropped last when the budget is short."""
 _MAX_DONE = 5
+_SHARE_OF_DO = 2 / 3
+"""Of the budget, that the lines under Do may take with every value's place told; beyond it they are cut to the call."""
 _TOOL_NAME = re.compile(r"[^\s<>\"'`]{0,128}")
 """What can be a tool's name. Recorded runs and foreign servers can hold others, with a line of orders in them."""
 
@@ -84,8 +86,8 @@ class Guide:
             among = {item.tool for item in expected} | forecast.habits(self.settings.min_habit)
             plan = planner.plan(self._next.scores(query, relevance, similar, among))
         risks = self._foresight.risks(forecast.calls, self.settings.min_error_chance)
-        writer = _Writer(self._gate, self.settings, live, specs, planner, plan, expected, risks)
         budget = self.settings.token_budget if budget is None else budget
+        writer = _Writer(self._gate, self.settings, live, specs, planner, plan, expected, risks, budget)
         lines = _fit(_clean(writer.lines(), writer), budget)
         if provenance:
             lines = [self._with_runs(line) for line in lines]
@@ -110,6 +112,7 @@ class _Writer:
         plan: Plan,
         expected: Sequence[Expected],
         risks: Iterable[Risk],
+        budget: int,
     ) -> None:
         self.index = gate.index
         self._gate = gate
@@ -120,6 +123,7 @@ class _Writer:
         self._plan = plan
         self._expected = expected
         self._risks = risks
+        self._budget = budget
 
     def lines(self) -> list[Line]:
         """All lines, each section within its own bound."""
@@ -157,10 +161,15 @@ class _Writer:
         yield Line(section=Section.DONE, text=", ".join(shown), confidence=1.0)
 
     def _do(self) -> Iterator[Line]:
+        left = _SHARE_OF_DO * self._budget
         for action in self._plan.actions:
+            text = write.call_line(action.tool.name, action.filled, action.arguments, self._titled)
+            if estimate_tokens(text) > left:
+                text = write.brief_line(action.tool.name, action.filled, action.arguments)
+            left -= estimate_tokens(text)
             yield Line(
                 section=Section.DO,
-                text=write.call_line(action.tool.name, action.filled, action.arguments, self._titled),
+                text=text,
                 confidence=round(action.tool.success_rate, 3),
                 node=action.tool.actions[0],
             )

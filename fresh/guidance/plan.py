@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fresh.conditions import ReadBefore
-from fresh.fill import OWN_WORDS, Filled, argument_sources, fill, required_arguments, source_tool
+from fresh.conditions import ComesFrom, Condition, FieldIs, ReadBefore, Within
+from fresh.fill import MAX_CANDIDATES, OWN_WORDS, Filled, argument_sources, fill, required_arguments, source_tool
 from fresh.gate.checks import failed_before
 from fresh.gate.context import Context
 from fresh.gate.decision import Finding, Verdict
@@ -16,11 +16,21 @@ from fresh.gate.rules import check_rules
 from fresh.guidance.settings import GuidanceSettings
 from fresh.knowledge import Rule, ToolMemory
 from fresh.live import Live
+from fresh.values import argument_name
 from graph_schema.trajectory import CallStatus, Effect, ToolCall, ToolSpec
 
 _MAX_TOOLS_TRIED = 6
 _DEPTH = 2
 """Longest chain of look-ups put before an action: a look-up and the one that it needs."""
+
+
+_NARROWING = (FieldIs, Within, ComesFrom)
+"""Conditions that say of each value by itself whether it can stand in an argument."""
+
+
+def _narrows_last(condition: Condition) -> bool:
+    """What belongs inside an object can be told once the object is known."""
+    return isinstance(condition, Within)
 
 
 @dataclass(frozen=True)
@@ -87,8 +97,9 @@ class Planner:
 
     def plan(self, ranked: Sequence[tuple[ToolMemory, float]]) -> Plan:
         """Picks the next actions from tools with scores, best first."""
-        best = ranked[0][1] if ranked else 0.0
-        for tool, score in ranked[:_MAX_TOOLS_TRIED]:
+        due = [(tool, score) for tool, score in ranked if not self._is_spent(tool)]
+        best = due[0][1] if due else 0.0
+        for tool, score in due[:_MAX_TOOLS_TRIED]:
             if len(self._plan.actions) >= self._settings.max_do or score < self._settings.min_share * best:
                 break
             self._plan.likely.append(tool)
@@ -125,6 +136,10 @@ class Planner:
             return
         if is_composed(action):
             return
+        action = self._narrow(action)
+        if action is None:
+            self._plan.barred.add(tool.name)
+            return
         context = self.context(tool, action.arguments)
         if context.call.tool == context.handover or failed_before(context)[0]:
             return  # when to hand over is for a repair or the gate to say
@@ -138,6 +153,35 @@ class Planner:
         planned = [(a.tool.name, a.arguments) for a in self._plan.actions]
         if len(planned) < self._settings.max_do and (tool.name, action.arguments) not in planned:
             self._plan.actions.append(action)
+
+    def _is_spent(self, tool: ToolMemory) -> bool:
+        """Whether a look-up has shown all that it could be asked for now; it is not due again, nor said to be."""
+        if tool.effect is Effect.WRITE or self._fill(tool, {}) is not None:
+            return False
+        self._plan.barred.add(tool.name)
+        return True
+
+    def _narrow(self, action: Action) -> Action | None:
+        """The action without values that break a condition of its own; None if an argument is left with none."""
+        for condition in sorted((rule.condition for rule in self._gate.rules(action.tool.name)), key=_narrows_last):
+            name = argument_name(condition.argument) if isinstance(condition, _NARROWING) else ""
+            item = action.filled.get(name)
+            if item is None or name in action.arguments or not item.candidates:
+                continue
+            listed = condition.argument == f"{name}[]"
+            left = [
+                value
+                for value in item.candidates
+                if condition.holds({**action.arguments, name: [value] if listed else value}, self._live.history)
+                is not False
+            ]
+            if not left and len(item.candidates) < MAX_CANDIDATES:
+                return None
+            sure = len(left) == 1 and not listed
+            known = {name: left[0]} if sure else {}
+            item = replace(item, value=left[0] if sure else None, candidates=tuple(left), certain=sure)
+            action = Action(action.tool, action.arguments | known, action.filled | {name: item})
+        return action
 
     def _just_failed(self, tool: str) -> bool:
         """Whether the newest call was one of this tool and failed: then Repair speaks, and Do does not."""

@@ -14,7 +14,7 @@ from fresh.values import is_reference
 
 _MAX_VALUE = 60
 _MAX_MESSAGE = 60
-_MAX_CHOICES = 4
+_MAX_CHOICES = 6
 _LONGEST_WORD = 40
 _PLACEHOLDER = re.compile(r"<([A-Z][A-Z_0-9]*)>")
 """Left out of messages: a small model would copy it into an argument."""
@@ -37,6 +37,16 @@ def call_line(
     names = [*arguments, *(name for name in filled if name not in arguments)]
     parts = [argument_words(name, filled.get(name), arguments, titled) for name in names]
     return f"call {tool}" + (f" with {', '.join(parts)}" if parts else "")
+
+
+def brief_line(tool: str, filled: Mapping[str, Filled], arguments: Mapping[str, Any]) -> str:
+    """A call with the values that are known and the names of the arguments that are not."""
+    shown = [(name, value_words(name, arguments[name])) for name in arguments]
+    known = [f"{name.replace('[]', '')}={value}" for name, value in shown if value is not None]
+    other = [name for name, value in shown if value is None] + [name for name in filled if name not in arguments]
+    open_ = ", ".join(_plain(name) for name in other)
+    given = ", ".join(known)
+    return f"call {tool}" + (f" with {given}" if given else "") + (f"; still to be found: {open_}" if open_ else "")
 
 
 def argument_words(

@@ -65,8 +65,10 @@ class SequenceNotes:
         self._count = count
 
     def note(self, messages: Messages, tools: Tools, budget: int) -> str:
-        """The sequences, each different one once and the same at every step of a run: as many as the budget holds,
-        by the names of their tools alone where it holds none with the parameters."""
+        """The sequences, each different one once, as many as the budget holds; the same at every step of a run.
+
+        Where it holds none, they are told by the names of their tools alone.
+        """
         request = next((str(m["content"]) for m in messages if m["role"] == "user"), "")
         scores = self._index.scores(request)
         ranked = sorted(range(len(self._runs)), key=lambda i: -scores[i])

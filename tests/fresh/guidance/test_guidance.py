@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_shop import SECRET, TOOLS, Chat, make_graph
 
-from fresh.fill import Filled
+from fresh.fill import Filled, fill
 from fresh.gate import Gate
 from fresh.guidance import Guidance, GuidanceSettings, Guide, HeuristicRanker, Section, estimate_tokens
 from fresh.guidance.plan import Action, is_composed
@@ -98,6 +98,53 @@ def test_an_argument_without_a_value_says_where_it_comes_from():
     line = next(t for t in texts(guide(chat.read("#W111")), Section.DO) if "remove_items" in t)
     assert "item_ids from field items[].item_id of get_order's result (one of 9001 (pot), 9002 (fern))" in line
     assert "..." not in line
+
+
+def test_a_value_that_breaks_a_condition_is_no_choice():
+    chat = Chat("please remove something from one of my orders").read("#W111").read("#W222").agreed()
+    line = next(t for t in texts(guide(chat), Section.DO) if "remove_items" in t)
+    assert "order_id=#W111" in line and "#W222" not in line  # delivered: only the other is left
+    assert "(one of 9001 (pot), 9002 (fern))" in line  # and of its items only
+
+    both = guide(chat.read("#W333"))
+    line = next(t for t in texts(both, Section.DO) if "remove_items" in t)
+    assert "order_id from field order_id of get_order's result (one of #W333 (pending), #W111 (pending))" in line
+
+
+def test_a_write_for_which_no_object_is_left_is_no_advice():
+    guidance = guide(Chat("please remove something from one of my orders").read("#W222").agreed())
+    assert not any("remove_items" in t for section in (Section.DO, Section.THEN) for t in texts(guidance, section))
+
+
+def test_a_look_up_of_all_there_is_is_not_said_to_come():
+    chat = Chat("please remove something from my order #W111")
+    assert any("get_order" in t for t in texts(guide(chat), Section.DO) + texts(guide(chat), Section.THEN))
+    chat.read("#W111")
+    assert not any("get_order " in f"{t} " for t in texts(guide(chat), Section.DO) + texts(guide(chat), Section.THEN))
+
+
+def test_a_long_action_is_cut_to_its_values_where_the_budget_is_short():
+    chat = Chat("please remove something from my order #W111").call("find_customer", {"email": "a@b.example"}, "ann_77")
+    chat.read("#W111")
+    whole, short = (texts(guide(chat, budget=tokens), Section.DO)[0] for tokens in (300, 60))
+    assert "from field items[].item_id" in whole
+    assert short == "call remove_items with order_id=#W111; still to be found: item_ids"
+
+
+@pytest.mark.parametrize(
+    ("description", "filled"),
+    [
+        ("The order, such as '#W000'.", False),
+        ("The order, such as 'jo_doe_12'.", True),
+        ("The order.", True),
+    ],
+)
+def test_what_the_user_said_must_be_written_like_the_schemas_examples(description: str, filled: bool):
+    index = ToolIndex(GRAPH)
+    live = LiveParser().history(Chat("my order please. The order is for ann_lee_77").messages)
+    found = fill("order_id", index.get("get_order"), live, {"type": "string", "description": description})
+    assert ("ann_lee_77" in found.candidates) is filled
+    assert found.certain is filled
 
 
 def test_choices_come_from_the_tools_own_schema():
