@@ -16,6 +16,7 @@ from fresh.traces.structure import parse_observation
 from fresh.values import is_data_key, is_identifier, is_reference, normalise
 
 _TITLE_FIELD = re.compile(r"(?:^|_)(?:name|title|subject|label|summary)$")
+_CODE_FIELD = re.compile(r"(?:^|_)(?:number|code|key|no|ref|reference|sku|uuid)$")
 _PLAIN = re.compile(r"(?![\d.]+$)[\w&'%.+/ -]{2,30}")
 """A few ordinary words. Results hold what anybody wrote, so nothing that reads like a sentence goes into guidance."""
 _WORD = re.compile(r"[^\W_]+")
@@ -75,7 +76,7 @@ def _titles(text: str) -> Mapping[str, str]:
         title = own or _description(entry)
         if not title:
             continue
-        keys = [(field, normalise(value)) for field, value in entry.items() if is_reference(str(field), value)]
+        keys = [(field, normalise(value)) for field, value in entry.items() if _names_object(str(field), value)]
         for key in [name] if name is not None else [key for _, key in keys[:1]]:
             if key is not None:
                 titles.setdefault(key, title)
@@ -106,6 +107,15 @@ def _objects(text: str) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
                     )
 
 
+def _names_object(field: str, value: Any) -> bool:
+    """Whether a field holds what its object is called by; a postal code looks like an identifier and is none."""
+    return is_reference(field, value) and _is_name_field(field)
+
+
+def _is_name_field(field: str) -> bool:
+    return is_reference(field, "letters") or _CODE_FIELD.search(field) is not None
+
+
 def _own_title(entry: Mapping[str, Any]) -> str:
     return next((value for field, value in entry.items() if _TITLE_FIELD.search(str(field)) and _is_plain(value)), "")
 
@@ -119,7 +129,7 @@ def _description(entry: Mapping[str, Any]) -> str:
 
 def _texts(entry: Mapping[str, Any]) -> list[str]:
     """Short texts of an object that are no identifiers, by their looks or by their field's name."""
-    return [value for field, value in entry.items() if _is_plain(value) and not is_reference(str(field), "letters")]
+    return [value for field, value in entry.items() if _is_plain(value) and not _is_name_field(str(field))]
 
 
 def _is_plain(value: Any) -> bool:

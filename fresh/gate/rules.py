@@ -127,7 +127,9 @@ def _finding(context: Context, rule: Rule, doubted: set[str]) -> Finding:
         case Asked():
             return _result(context, rule, *remedies.ask_whether(context))
         case Confirmed() if remedies.refused(context):
-            return _result(context, rule, "the user was asked and said no", [], Verdict.BLOCK)
+            return _result(
+                context, rule, "the user was asked about this and said no: go by what they answered", [], Verdict.BLOCK
+            )
         case Confirmed():
             return _result(context, rule, *remedies.confirm(context))
         case _:

@@ -83,7 +83,7 @@ class Guide:
             similar = self._ranker.likeness(query)
             forecast = self._outlook.forecast(query, relevance, similar)
             expected = [e for e in likeliest_set(forecast.expected) if e.chance >= self.settings.min_chance]
-            among = {item.tool for item in expected} | forecast.habits(self.settings.min_habit)
+            among = forecast.habits(self.settings.min_habit) | {item.tool: item.chance for item in expected}
             plan = planner.plan(self._next.scores(query, relevance, similar, among))
         risks = self._foresight.risks(forecast.calls, self.settings.min_error_chance)
         budget = self.settings.token_budget if budget is None else budget

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class NextTool:
         query: Query,
         relevance: NDArray[np.float64],
         similar: NDArray[np.float64],
-        among: Collection[str],
+        among: Mapping[str, float],
     ) -> list[tuple[ToolMemory, float]]:
         """Tools that memory has seen succeed and the agent may call, best first.
 
@@ -49,7 +49,8 @@ class NextTool:
             query: The moment.
             relevance: The ranker's score of every node, [N].
             similar: Likeness of every node to the request, [N].
-            among: Tools that are still needed; only they are proposed, each after the look-ups that it needs.
+            among: Tools that are still needed, with their chance of that; only they are proposed, each after the
+                look-ups that it needs.
         """
         done = [tool for tool, status in query.used if status is CallStatus.OK]
         votes: dict[str, float] = defaultdict(float)
@@ -61,13 +62,14 @@ class NextTool:
             best = max(part.values(), default=0.0)
             for tool, score in part.items():
                 votes[tool] += weight * score / best if best > 0 else 0.0
+        due = {tool: known for tool in among if (known := self._index.get(tool)) and self._outlook.advises(tool)}
+        # The votes say whether it is time for a write; which one, the request says.
+        write = max((votes[tool] for tool, known in due.items() if known.effect is Effect.WRITE), default=0.0)
         found = []
-        for tool, score in votes.items():
-            if tool not in among:
-                continue
-            known = self._index.get(tool)
-            if known is not None and self._outlook.advises(tool):
-                found.append((known, score * known.success_rate * self._fits(known, query)))
+        for tool, known in due.items():
+            vote = write if known.effect is Effect.WRITE else votes[tool]
+            if vote > 0:
+                found.append((known, vote * among[tool] * known.success_rate * self._fits(known, query)))
         return sorted(found, key=lambda item: (-item[1], item[0].name))
 
     def _fits(self, tool: ToolMemory, query: Query) -> float:

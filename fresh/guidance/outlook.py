@@ -1,8 +1,9 @@
 """What is still to come: each tool's chance of being needed, from what tasks like this one needed after the same calls.
 
 A vote of the nearest recorded tasks, weighed by likeness of the request and by agreement with what is done here, and
-drawn towards how often the tool is needed at all (nearest neighbours with a Beta prior). The words of the request and
-the ranker then shift the odds of each tool. What is named is the set with the highest expected F1.
+drawn towards how often the tool is needed at all (nearest neighbours with a Beta prior). The ranker and the words of
+the request, above all a verb that names what a tool does, then shift the odds of each tool. What is named is the set
+with the highest expected F1.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fresh.guidance.settings import GuidanceSettings
+from fresh.guidance.spoken import ToolNames
 from fresh.knowledge import ToolIndex
 from fresh.retrieval.query import Query
-from graph_schema.trajectory import CallStatus
+from graph_schema.trajectory import CallStatus, Effect
 from graph_schema.types import NodeType
 
 _SAMPLED_TASKS = 500
@@ -113,9 +115,12 @@ class Forecast:
     expected: tuple[Expected, ...] = ()
     calls: Mapping[str, float] = field(default_factory=dict)
 
-    def habits(self, share: float) -> set[str]:
-        """Tools that nearly every good run still calls: a solution may not list them, and runs go wrong without."""
-        return {tool for tool, chance in self.calls.items() if chance >= share}
+    def habits(self, share: float) -> dict[str, float]:
+        """Tools that nearly every good run still calls, with the share of runs that do.
+
+        A solution may not list them, and runs go wrong without.
+        """
+        return {tool: chance for tool, chance in self.calls.items() if chance >= share}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +159,7 @@ class Outlook:
         odds = _log_odds(tally.needed) + self._settings.outlook_bias
         odds += self._settings.request_weight * _relative(self._best_action(similar))
         odds += self._settings.rank_weight * _relative(self._best_action(relevance))
+        odds += self._spoken(query.request)
         chance = 1 / (1 + np.exp(-odds))
         allowed = [query.offered is None or name in query.offered for name in self._names]
         expected = [
@@ -162,6 +168,12 @@ class Outlook:
         ]
         calls = {self._names[row]: float(tally.called[row]) for row in np.flatnonzero(allowed)}
         return Forecast(tuple(sorted(expected, key=lambda item: (-item.chance, item.tool))), calls)
+
+    def _spoken(self, request: str) -> NDArray[np.float64]:
+        """What the request's own words add to the log odds of each tool that they name, [K]."""
+        share = self._tool_names.share(request)
+        named = self._settings.name_weight * (share - share.mean())
+        return named + self._settings.verb_weight * self._tool_names.asked(request)
 
     def _tally(self, done: list[str], similar: NDArray[np.float64]) -> _Tally:
         """The votes of the nearest tasks, each tool's drawn towards its overall share."""
@@ -250,6 +262,11 @@ class Outlook:
         first[1:] = grouped[1:] != grouped[:-1]
         start = np.flatnonzero(first)
         return list(grouped[start]), order + block.start, start
+
+    @cached_property
+    def _tool_names(self) -> ToolNames:
+        writes = [self._index.effect(name) is Effect.WRITE for name in self._names]
+        return ToolNames(self._names, np.array(writes, dtype=bool))
 
     @cached_property
     def _advisable(self) -> NDArray[np.bool_]:

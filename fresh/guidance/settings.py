@@ -50,5 +50,9 @@ class GuidanceSettings(BaseModel):
     """What the best match of the request with a tool's actions adds to the log odds of the tool."""
     rank_weight: float = 0.4
     """What the best rank among a tool's actions adds to the log odds."""
+    verb_weight: float = 1.5
+    """What the request adds to the log odds of a write by naming the verb that says what it does."""
+    name_weight: float = 0.5
+    """What a name whose every word the request holds adds to the log odds of its tool; counted from the mean share."""
     outlook_bias: float = -0.3
     """Added to all log odds: the two weights above count from the best tool, and most are not it."""

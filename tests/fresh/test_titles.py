@@ -64,6 +64,14 @@ def test_an_object_without_a_title_is_described_by_its_own_texts():
     assert with_title("ann_77", seen) == "ann_77"
 
 
+def test_a_postal_code_is_no_name():
+    seen = history(
+        {"user": "Ann", "address": {"zip": "80239", "city": "Denver"}, "flight": {"number": "HAT123", "to": "Rome"}}
+    )
+    assert title_of("80239", seen) == ""
+    assert title_of("HAT123", seen) == "Rome"
+
+
 def test_a_shared_identifier_does_not_take_the_title_of_one_entry():
     tickets = [{"title": "Leak", "id": "t1001", "by": "ann_77"}, {"title": "Noise", "id": "t1002", "by": "ann_77"}]
     seen = history(tickets)
