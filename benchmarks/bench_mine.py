@@ -17,9 +17,9 @@ from pathlib import Path
 
 from timing import print_table
 
-from fresh.history import _paths_by_value, _shown_objects
 from fresh.mining import EffectResolver, MiningSettings, reduce_evidence
 from fresh.mining.evidence import RunEvidence, run_evidence
+from fresh.observations import paths_by_value, shown_objects
 from fresh.traces import load
 from fresh.traces.structure import looks_like_error, parse_observation
 from graph_schema import Trajectory
@@ -37,7 +37,7 @@ def read(paths: Sequence[str], copies: int) -> list[Trajectory]:
 
 
 def forget() -> None:
-    for cached in (parse_observation, looks_like_error, _paths_by_value, _shown_objects):
+    for cached in (parse_observation, looks_like_error, paths_by_value, shown_objects):
         cached.cache_clear()
 
 

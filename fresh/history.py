@@ -10,14 +10,13 @@ import bisect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
+from fresh.observations import SHORT_TEXT, named_objects, paths_by_value, values_by_object
 from fresh.traces.structure import parse_observation
 from fresh.values import (
     argument_leaves,
-    is_data_key,
-    is_identifier,
     is_reference,
     leaves,
     normalise,
@@ -38,11 +37,8 @@ _NEGATIVE = re.compile(
     r"|(?:\bnot|n't) (?:\w+ )?(?:sure|yet|agree|correct|okay|ok|fine)\b|\bunsure\b",
     re.IGNORECASE,
 )
-_SHORT_TEXT = 120
-"""An unstructured observation up to this length is taken as one value."""
 _PROSE_WORDS = 4
 """Words from which a text is running text and no value."""
-_MAX_OBJECTS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +141,7 @@ class RunIndex:
         return list(self._shown(0))
 
     def _shown(self, start: int) -> Iterator[tuple[int, ToolCall, Mapping[str, tuple[str, ...]]]]:
-        return ((turn, call, _paths_by_value(text)) for turn, call, text in self._successes(start))
+        return ((turn, call, paths_by_value(text)) for turn, call, text in self._successes(start))
 
     def references_in(self, data: dict[str, Any]) -> frozenset[str]:
         """Comparable identifiers inside an object of this run's observations; worked out once for each object."""
@@ -165,7 +161,7 @@ class RunIndex:
 
     def _add_objects(self, index: dict[str, list[NamedObject]], start: int) -> None:
         for turn, call, text in self._successes(start):
-            for key, found, whole in _named_objects(text, call.arguments or {}):
+            for key, found, whole in named_objects(text, call.arguments or {}):
                 index.setdefault(key, []).append(NamedObject(turn, call, found, whole))
 
     @cached_property
@@ -209,98 +205,13 @@ class RunIndex:
 
     def _raw_observations(self, start: int) -> Iterator[tuple[int, ToolCall, str]]:
         for turn, call, text in self._successes(start):
-            if len(text) > _SHORT_TEXT and parse_observation(text) is None:
+            if len(text) > SHORT_TEXT and parse_observation(text) is None:
                 yield turn, call, text.lower()
 
 
 def _has_shown(turn: Turn) -> bool:
     """Whether a turn holds anything that an index of its run holds."""
     return (turn.role is Role.USER and bool(turn.text)) or any(call.observation is not None for call in turn.calls)
-
-
-def observed_leaves(call: ToolCall) -> list[tuple[str, Any]]:
-    """``(path, scalar)`` of a successful observation; a short unstructured text is one value at the empty path."""
-    if call.status is not CallStatus.OK or call.observation is None:
-        return []
-    return text_leaves(call.observation.text)
-
-
-def text_leaves(text: str) -> list[tuple[str, Any]]:
-    """As `observed_leaves`, of a successful observation's text."""
-    data = parse_observation(text)
-    if data is not None:
-        return list(leaves(data))
-    return [("", text)] if text and len(text) <= _SHORT_TEXT else []
-
-
-@lru_cache(maxsize=512)
-def _paths_by_value(text: str) -> Mapping[str, tuple[str, ...]]:
-    """Where each comparable value stands in an observation; the same answer comes back in many runs."""
-    found: dict[str, list[str]] = {}
-    for path, value in text_leaves(text):
-        key = normalise(value)
-        if key is not None:
-            found.setdefault(key, []).append(path)
-    return {key: tuple(paths) for key, paths in found.items()}
-
-
-def _named_objects(text: str, arguments: dict[str, Any]) -> list[tuple[str, dict[str, Any], bool]]:
-    """Pairs an identifier with the object it names, and whether the object was shown as such or only in passing.
-
-    An object is named by the first identifier among its own fields, by the identifier-like key it stands under, and,
-    if it is the whole answer to a look-up, by the one identifier that was looked up. Other identifiers in it name
-    other things: an order's ``user_id`` does not name the order.
-    """
-    found = list(_shown_objects(text))
-    root = parse_observation(text)
-    if isinstance(root, dict):
-        looked_up = [value for name, value in arguments.items() if is_reference(name, value)]
-        if len(looked_up) == 1:
-            found.append((str(normalise(looked_up[0])), root, True))
-    return found
-
-
-@lru_cache(maxsize=512)
-def _shown_objects(text: str) -> tuple[tuple[str, dict[str, Any], bool], ...]:
-    """The part of `_named_objects` that depends on the observation alone."""
-    root = parse_observation(text)
-    found: list[tuple[str, dict[str, Any], bool]] = []
-    stack: list[tuple[str | None, Any]] = [(None, root)]
-    while stack and len(found) < _MAX_OBJECTS:
-        name, value = stack.pop()
-        if isinstance(value, list):
-            stack.extend((None, item) for item in value)
-            continue
-        if not isinstance(value, dict):
-            continue
-        own = next((normalise(item) for key, item in value.items() if is_reference(str(key), item)), None)
-        if name is not None:
-            found.append((name, value, True))
-        elif own is not None:
-            found.append((own, value, value is root))
-        for key, item in value.items():
-            if isinstance(item, (dict, list)):
-                stack.append((normalise(key) if is_identifier(key) else None, item))
-    return tuple(found)
-
-
-@lru_cache(maxsize=512)
-def _values_by_object(text: str) -> tuple[frozenset[str | None], ...]:
-    """For each object in an observation, its own scalars and those of the objects around it."""
-    found: list[frozenset[str | None]] = []
-    stack: list[tuple[Any, frozenset[str | None]]] = [(parse_observation(text), frozenset())]
-    while stack and len(found) < _MAX_OBJECTS:
-        value, around = stack.pop()
-        if isinstance(value, list):
-            inside = around | {normalise(item) for item in value if not isinstance(item, dict | list)}
-            stack.extend((item, inside) for item in value if isinstance(item, dict | list))
-        elif isinstance(value, dict):
-            own = around | {normalise(item) for item in value.values() if not isinstance(item, dict | list)}
-            found.append(own)
-            for key, item in value.items():
-                if isinstance(item, dict | list):
-                    stack.append((item, own | {normalise(key)} if is_data_key(str(key)) else own))
-    return tuple(found)
 
 
 class History:
@@ -424,7 +335,7 @@ class History:
                 continue
             if whole_result or len(missing) < 2 or call.observation is None:
                 return True
-            if any(missing <= found for found in _values_by_object(call.observation.text)):
+            if any(missing <= found for found in values_by_object(call.observation.text)):
                 return True
         return False
 

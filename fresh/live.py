@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
-from fresh.history import History, text_leaves
+from fresh.history import History
+from fresh.observations import text_leaves
 from fresh.traces.messages import Conversation, parse_messages, parse_tool_call
 from fresh.values import is_identifier, normalise
 from graph_schema.errors import ConfigError

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from fresh.history import History
+from fresh.observations import MAX_OBJECTS
 from fresh.traces.structure import parse_observation
 from fresh.values import is_data_key, is_identifier, is_reference, normalise
 
@@ -24,7 +25,6 @@ _MAX_WORDS = 4
 _LONGEST_CODE = 8
 """A word with digits up to this length can describe a thing, as ``500ml`` does; a longer one names another thing."""
 _MAX_TEXTS = 3
-_MAX_OBJECTS = 2_000
 
 
 def title_of(value: Any, history: History, names: Iterable[str] = ()) -> str:
@@ -93,7 +93,7 @@ def _objects(text: str) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
     """``(path, identifying key it stands under, object)`` of an observation, outermost first."""
     queue: list[tuple[str, str | None, Any]] = [("", None, parse_observation(text))]
     for count, (path, name, value) in enumerate(queue):
-        if count >= _MAX_OBJECTS:
+        if count >= MAX_OBJECTS:
             return
         if isinstance(value, list):
             queue.extend((f"{path}[]", None, item) for item in value if isinstance(item, dict | list))

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from fresh.conditions import Condition, FieldIs, argument_values
+from fresh.conditions.words import stems
 from fresh.fill import fill
 from fresh.gate.checks import failed_before
 from fresh.gate.context import Context
@@ -18,22 +20,26 @@ from fresh.guidance.foresight import Foresight, Risk
 from fresh.guidance.lines import Guidance, Line, Section, estimate_tokens
 from fresh.guidance.next_tool import NextTool
 from fresh.guidance.outlook import Expected, Forecast, Outlook, likeliest_set
-from fresh.guidance.plan import Plan, Planner
+from fresh.guidance.plan import Action, Plan, Planner
 from fresh.guidance.ranking import Ranker
 from fresh.guidance.settings import GuidanceSettings
+from fresh.history import stands_in
 from fresh.knowledge import KnownError
 from fresh.live import Live
-from fresh.mining.patterns import error_message
+from fresh.mining.patterns import error_message, in_words
 from fresh.redact import Redactor
 from fresh.retrieval.query import make_query
 from fresh.titles import with_title
+from fresh.values import argument_leaves, argument_name, normalise
 from graph_schema.trajectory import CallStatus, ToolCall, ToolSpec
 
 _PRIORITY = (Section.DO, Section.THEN, Section.REPAIR, Section.CHECK, Section.AVOID, Section.DONE)
 """Which lines are dropped last when the budget is short."""
 _MAX_DONE = 5
 _SHARE_OF_DO = 2 / 3
-"""Of the budget, that the lines under Do may take with every value's place told; beyond it they are cut to the call."""
+"""Of the budget, that the lines under Do may take; an action that takes more is told in fewer words."""
+_SHORTEST_NAMED = 3
+"""Characters of a value that is looked for in an error; shorter ones stand anywhere."""
 _TOOL_NAME = re.compile(r"[^\s<>\"'`]{0,128}")
 """What can be a tool's name. Recorded runs and foreign servers can hold others, with a line of orders in them."""
 
@@ -163,9 +169,8 @@ class _Writer:
     def _do(self) -> Iterator[Line]:
         left = _SHARE_OF_DO * self._budget
         for action in self._plan.actions:
-            text = write.call_line(action.tool.name, action.filled, action.arguments, self._titled)
-            if estimate_tokens(text) > left:
-                text = write.brief_line(action.tool.name, action.filled, action.arguments)
+            forms = write.call_forms(action.tool.name, action.filled, action.arguments, self._titled)
+            text = next((form for form in forms if estimate_tokens(form) <= left), forms[-1])
             left -= estimate_tokens(text)
             yield Line(
                 section=Section.DO,
@@ -239,11 +244,17 @@ class _Writer:
             yield Line(section=Section.CHECK, text=text, confidence=round(rule.confidence, 3), node=rule.node)
         for action in self._plan.actions:
             for rule in self._planner.context(action.tool, action.arguments).rules:
-                undecided = rule.condition.holds(action.arguments, self._live.history) is None
-                if rule.condition.kind == "field_is" and undecided:
+                if self._is_unread(rule.condition, action):
                     text = write.check_line(action.tool.name, rule.condition)
                     confidence = round(rule.confidence, 3)
                     yield Line(section=Section.CHECK, text=text, confidence=confidence, node=rule.node)
+
+    def _is_unread(self, condition: Condition, action: Action) -> bool:
+        """Whether an action depends on the state of an object that has not been looked at."""
+        if not isinstance(condition, FieldIs) or condition.holds(action.arguments, self._live.history) is not None:
+            return False
+        names = argument_values(action.arguments, condition.argument)
+        return not any(self._live.history.object_of(name) for name in names)
 
     @cached_property
     def _last_error(self) -> tuple[ToolCall, KnownError | None] | None:
@@ -257,7 +268,10 @@ class _Writer:
 
     def _repair(self) -> Iterator[Line]:
         call, error = self._last_error or (None, None)
-        if call is None or error is None:
+        if call is None:
+            return
+        if error is None:
+            yield from self._repair_unknown(call)
             return
         for repair in error.repairs:
             if repair.tool and self._specs is not None and repair.tool not in self._specs:
@@ -266,11 +280,30 @@ class _Writer:
             confidence = min(1.0, round((repair.times + 1) / (error.times + 2), 3))
             yield Line(section=Section.REPAIR, text=text, confidence=confidence, node=repair.node)
 
+    def _repair_unknown(self, call: ToolCall) -> Iterator[Line]:
+        """What an error that memory has never seen says by itself: which argument it speaks of."""
+        names = _named_in_error(call)
+        if names:
+            text = write.change_words(call.tool, names, self._sources(call.tool, names))
+            yield Line(section=Section.REPAIR, text=text, confidence=1.0)
+
     def _sources(self, tool: str, names: Sequence[str]) -> str:
         """Where the changed arguments usually come from."""
         known = self.index.get(tool)
         found = [source for name in names[:2] if (source := fill(name, known, self._live).source)]
         return f" ({'; '.join(dict.fromkeys(found))})" if found else ""
+
+
+def _named_in_error(call: ToolCall) -> list[str]:
+    """Arguments of a failed call whose value its error names; of several, those whose name it speaks of most."""
+    text = call.observation.text.lower() if call.observation is not None else ""
+    found = {
+        argument_name(path): len(stems(in_words(argument_name(path))) & stems(text))
+        for path, value in argument_leaves(call.arguments)
+        if (key := normalise(value)) is not None and len(key) >= _SHORTEST_NAMED and stands_in(key, text)
+    }
+    most = max(found.values(), default=0)
+    return [name for name, words in found.items() if words == most]
 
 
 def _missing_now(finding: Finding) -> str:

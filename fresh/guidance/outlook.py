@@ -266,7 +266,7 @@ class Outlook:
     @cached_property
     def _tool_names(self) -> ToolNames:
         writes = [self._index.effect(name) is Effect.WRITE for name in self._names]
-        return ToolNames(self._names, np.array(writes, dtype=bool))
+        return ToolNames(self._names, writes)
 
     @cached_property
     def _advisable(self) -> NDArray[np.bool_]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fresh.conditions import ComesFrom, Condition, FieldIs, ReadBefore, Within
+from fresh.conditions import ComesFrom, FieldIs, ReadBefore, Within
 from fresh.fill import MAX_CANDIDATES, OWN_WORDS, Filled, argument_sources, fill, required_arguments, source_tool
 from fresh.gate.checks import failed_before
 from fresh.gate.context import Context
@@ -22,15 +22,6 @@ from graph_schema.trajectory import CallStatus, Effect, ToolCall, ToolSpec
 _MAX_TOOLS_TRIED = 6
 _DEPTH = 2
 """Longest chain of look-ups put before an action: a look-up and the one that it needs."""
-
-
-_NARROWING = (FieldIs, Within, ComesFrom)
-"""Conditions that say of each value by itself whether it can stand in an argument."""
-
-
-def _narrows_last(condition: Condition) -> bool:
-    """What belongs inside an object can be told once the object is known."""
-    return isinstance(condition, Within)
 
 
 @dataclass(frozen=True)
@@ -162,9 +153,12 @@ class Planner:
         return True
 
     def _narrow(self, action: Action) -> Action | None:
-        """The action without values that break a condition of its own; None if an argument is left with none."""
-        for condition in sorted((rule.condition for rule in self._gate.rules(action.tool.name)), key=_narrows_last):
-            name = argument_name(condition.argument) if isinstance(condition, _NARROWING) else ""
+        """The action without values that break a condition of its own; None if none is in the state that it needs."""
+        conditions = [rule.condition for rule in self._gate.rules(action.tool.name)]
+        narrowing = [c for c in conditions if isinstance(c, FieldIs | ComesFrom)]
+        # what belongs inside an object can be told once the object is known
+        for condition in [*narrowing, *(c for c in conditions if isinstance(c, Within))]:
+            name = argument_name(condition.argument)
             item = action.filled.get(name)
             if item is None or name in action.arguments or not item.candidates:
                 continue
@@ -175,7 +169,7 @@ class Planner:
                 if condition.holds({**action.arguments, name: [value] if listed else value}, self._live.history)
                 is not False
             ]
-            if not left and len(item.candidates) < MAX_CANDIDATES:
+            if not left and isinstance(condition, FieldIs) and len(item.candidates) < MAX_CANDIDATES:
                 return None
             sure = len(left) == 1 and not listed
             known = {name: left[0]} if sure else {}

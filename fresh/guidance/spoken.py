@@ -21,12 +21,13 @@ class ToolNames:
         writes: Whether each changes something, [K].
     """
 
-    def __init__(self, names: Sequence[str], writes: NDArray[np.bool_]) -> None:
+    def __init__(self, names: Sequence[str], writes: Sequence[bool]) -> None:
         self._count = len(names)
         self._share = _shares(names)
         self._verbs: dict[str, list[int]] = {}
-        for row in np.flatnonzero(writes):
-            self._verbs.setdefault(verb_of(names[row]), []).append(int(row))
+        for row, (name, is_write) in enumerate(zip(names, writes, strict=True)):
+            if is_write:
+                self._verbs.setdefault(verb_of(name), []).append(row)
 
     def share(self, text: str) -> NDArray[np.float64]:
         """Share of each name's words that a text holds, [K]; a word that few names have counts more."""

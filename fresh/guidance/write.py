@@ -39,14 +39,41 @@ def call_line(
     return f"call {tool}" + (f" with {', '.join(parts)}" if parts else "")
 
 
-def brief_line(tool: str, filled: Mapping[str, Filled], arguments: Mapping[str, Any]) -> str:
-    """A call with the values that are known and the names of the arguments that are not."""
+def call_forms(
+    tool: str, filled: Mapping[str, Filled], arguments: Mapping[str, Any], titled: Callable[[Any], str] = str
+) -> list[str]:
+    """A call in ever fewer words: with every value's place, without them, and without the values to choose from."""
+    choices = {
+        name: shown
+        for name, item in filled.items()
+        if name not in arguments and (shown := _choices(name, item, titled))
+    }
+    return [
+        call_line(tool, filled, arguments, titled),
+        _brief_line(tool, filled, arguments, choices),
+        _brief_line(tool, filled, arguments, {}),
+    ]
+
+
+def _brief_line(
+    tool: str, filled: Mapping[str, Filled], arguments: Mapping[str, Any], choices: Mapping[str, str]
+) -> str:
+    """A call with the values that are known or to choose from, and the names of the arguments that have none."""
     shown = [(name, value_words(name, arguments[name])) for name in arguments]
-    known = [f"{name.replace('[]', '')}={value}" for name, value in shown if value is not None]
-    other = [name for name, value in shown if value is None] + [name for name in filled if name not in arguments]
-    open_ = ", ".join(_plain(name) for name in other)
-    given = ", ".join(known)
-    return f"call {tool}" + (f" with {given}" if given else "") + (f"; still to be found: {open_}" if open_ else "")
+    given = [f"{_plain(name)}={value}" for name, value in shown if value is not None]
+    given += [f"{_plain(name)} {words}" for name, words in choices.items()]
+    other = [name for name, value in shown if value is None]
+    other += [name for name in filled if name not in arguments and name not in choices]
+    text = f"call {tool}" + (f" with {', '.join(given)}" if given else "")
+    return text + (f"; still to be found: {', '.join(map(_plain, other))}" if other else "")
+
+
+def _choices(name: str, filled: Filled, titled: Callable[[Any], str]) -> str:
+    """The values to choose from, if they are few: ``one of 9001 (pot), 9002 (fern)``."""
+    choices = [titled(shown) for value in filled.candidates if (shown := value_words(name, value))]
+    if not 0 < len(choices) <= _MAX_CHOICES:
+        return ""
+    return f"{'one of ' if len(choices) > 1 else ''}{', '.join(choices)}"
 
 
 def argument_words(
@@ -59,11 +86,9 @@ def argument_words(
         shown = value_words(name, arguments[name])
         if shown is not None:
             return f"{plain}={shown}" + (f" (from {source})" if source else "")
-    choices = [titled(shown) for value in (filled.candidates if filled else ()) if (shown := value_words(name, value))]
     words = f"{plain} in {source}" if source == OWN_WORDS else f"{plain} from {source or 'the user (ask)'}"
-    if 0 < len(choices) <= _MAX_CHOICES:
-        words += f" ({'one of ' if len(choices) > 1 else ''}{', '.join(choices)})"
-    return words
+    choices = _choices(name, filled, titled) if filled else ""
+    return f"{words} ({choices})" if choices else words
 
 
 def value_words(name: str, value: Any) -> str | None:
@@ -141,6 +166,11 @@ def repair_words(tool: str, repair: KnownRepair, sources: str = "") -> str:
             return f"hand over with {repair.tool}"
         case _:
             return f"do not call {tool} again unchanged"
+
+
+def change_words(tool: str, names: Sequence[str], sources: str = "") -> str:
+    """What an error's own words ask for."""
+    return f"the error speaks of {', '.join(map(_plain, names))}: change that{sources} and call {tool} again"
 
 
 def _plain(path: str) -> str:

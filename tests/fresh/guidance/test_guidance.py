@@ -12,7 +12,7 @@ from fresh.fill import Filled, fill
 from fresh.gate import Gate
 from fresh.guidance import Guidance, GuidanceSettings, Guide, HeuristicRanker, Section, estimate_tokens
 from fresh.guidance.plan import Action, is_composed
-from fresh.guidance.write import errors_line
+from fresh.guidance.write import call_forms, errors_line
 from fresh.knowledge import ToolIndex, ToolMemory
 from fresh.live import LiveParser
 from fresh.retrieval.bm25 import BM25Index
@@ -128,7 +128,17 @@ def test_a_long_action_is_cut_to_its_values_where_the_budget_is_short():
     chat.read("#W111")
     whole, short = (texts(guide(chat, budget=tokens), Section.DO)[0] for tokens in (300, 60))
     assert "from field items[].item_id" in whole
-    assert short == "call remove_items with order_id=#W111; still to be found: item_ids"
+    assert short == "call remove_items with order_id=#W111, item_ids one of 9001 (pot), 9002 (fern)"
+    filled = {
+        "order_id": Filled("order_id", "#W1", ("#W1",), "the request", True),
+        "note": Filled("note", None, (), "your own words", False),
+        "items[]": Filled("items[]", None, ("i1", "i2"), "field items[]", False),
+    }
+    assert call_forms("p", filled, {"order_id": "#W1"}) == [
+        "call p with order_id=#W1 (from the request), note in your own words, items from field items[] (one of i1, i2)",
+        "call p with order_id=#W1, items one of i1, i2; still to be found: note",
+        "call p with order_id=#W1; still to be found: note, items",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -145,6 +155,35 @@ def test_what_the_user_said_must_be_written_like_the_schemas_examples(descriptio
     found = fill("order_id", index.get("get_order"), live, {"type": "string", "description": description})
     assert ("ann_lee_77" in found.candidates) is filled
     assert found.certain is filled
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "told"),
+    [
+        ({"order_id": "#W999"}, "Error: nothing known of #W999", "order_id"),
+        (
+            {"order_id": "#W999", "new_order_id": "#W999"},
+            "Error: the new order is no #W999",
+            "new_order_id",
+        ),  # its words decide
+        ({"order_id": "#W999"}, "Error: #W9991 is busy", ""),  # another value
+        ({"order_id": "#W999"}, "Error: come back later", ""),
+    ],
+)
+def test_an_unknown_error_says_itself_what_to_change(arguments: dict[str, Any], error: str, told: str):
+    lines = texts(guide(Chat().call("get_order", arguments, error)), Section.REPAIR)
+    if not told:
+        assert lines == []
+        return
+    (line,) = lines
+    assert line.startswith(f"the error speaks of {told}: change that")
+    assert line.endswith("and call get_order again")
+
+
+def test_the_state_of_an_object_is_to_be_checked_until_it_has_been_looked_at():
+    chat = Chat("cancel my order #W111")
+    maker = Guide(Gate(ToolIndex(GRAPH)), HeuristicRanker(GRAPH, BM25), GuidanceSettings(max_check=9))
+    assert not any("status" in t for t in texts(guide(chat.read("#W111"), maker=maker), Section.CHECK))
 
 
 def test_choices_come_from_the_tools_own_schema():

@@ -12,11 +12,21 @@ from hand_made import EFFECTS, Refused, call, calls, run, says, step, user
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fresh.history import observed_leaves
 from fresh.mining import mine
+from fresh.observations import text_leaves
 from fresh.traces import load
 from fresh.values import argument_leaves, is_identifier, is_reference, normalise
-from graph_schema import Effect, ExperienceGraph, GoldAction, NodeType, Outcome, Relation, ToolSpec, Trajectory
+from graph_schema import (
+    CallStatus,
+    Effect,
+    ExperienceGraph,
+    GoldAction,
+    NodeType,
+    Outcome,
+    Relation,
+    ToolSpec,
+    Trajectory,
+)
 
 SEEN = step("look", {"book": "BK-71"}, {"book": "BK-71", "state": "in"})
 LEND = step("lend", {"book": "BK-71"})
@@ -236,7 +246,8 @@ def particulars(runs: Iterable[Trajectory]) -> set[str]:
             for path, value in argument_leaves(made.arguments):
                 if is_identifier(value) or is_reference(path, value):
                     found.add(str(normalise(value)))
-            for path, value in observed_leaves(made):
+            shown = made.observation.text if made.status is CallStatus.OK and made.observation else ""
+            for path, value in text_leaves(shown):
                 named = path.endswith(("first_name", "last_name"))
                 if named or is_identifier(value) or (is_reference(path, value) and str(value).isupper()):
                     found.add(str(normalise(value)))
