@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from fresh.conditions import Condition, Grounded, parse_condition
+from fresh.mining.patterns import in_words
 from graph_schema.graph import ExperienceGraph, Node
 from graph_schema.trajectory import Effect
 from graph_schema.types import NodeType, Relation
@@ -169,6 +170,11 @@ class ToolIndex:
     def names(self) -> list[str]:
         """Tools that the memory knows."""
         return list(self._rows)
+
+    @cached_property
+    def names_in_words(self) -> frozenset[str]:
+        """Their names as a text would speak of them."""
+        return frozenset(map(in_words, self._rows))
 
     def __contains__(self, tool: object) -> bool:
         return tool in self._rows

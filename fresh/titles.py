@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from functools import lru_cache
 from typing import Any
 
 from fresh.history import History
+from fresh.mining.patterns import in_words
 from fresh.observations import MAX_OBJECTS
 from fresh.traces.structure import parse_observation
 from fresh.values import is_data_key, is_identifier, is_reference, normalise
@@ -20,20 +21,20 @@ _TITLE_FIELD = re.compile(r"(?:^|_)(?:name|title|subject|label|summary)$")
 _CODE_FIELD = re.compile(r"(?:^|_)(?:number|code|key|no|ref|reference|sku|uuid)$")
 _PLAIN = re.compile(r"(?![\d.]+$)[\w&'%.+/ -]{2,30}")
 """A few ordinary words. Results hold what anybody wrote, so nothing that reads like a sentence goes into guidance."""
-_WORD = re.compile(r"[^\W_]+")
 _MAX_WORDS = 4
 _LONGEST_CODE = 8
 """A word with digits up to this length can describe a thing, as ``500ml`` does; a longer one names another thing."""
 _MAX_TEXTS = 3
 
 
-def title_of(value: Any, history: History, names: Iterable[str] = ()) -> str:
+def title_of(value: Any, history: History, tools: Set[str] = frozenset()) -> str:
     """The title of the object that an identifier names, as its newest observation shows it.
 
     Args:
         value: An identifier.
         history: Only what it has shown is used.
-        names: Of tools: a title that speaks of one could be read as an order, and is left out.
+        tools: Names in words, as `in_words` gives them. A title that speaks of a tool could be read as an order, and is
+            left out.
 
     Returns:
         The object's name or title; where it has none, up to three short texts that describe it. Empty if the
@@ -46,20 +47,20 @@ def title_of(value: Any, history: History, names: Iterable[str] = ()) -> str:
         observation = sighting.call.observation
         title = _titles(observation.text).get(key, "") if observation is not None else ""
         if title:
-            words = _spoken(title)
-            return "" if any(_spoken(name) in words for name in names) else title
+            return "" if not tools.isdisjoint(_phrases(title)) else title
     return ""
 
 
-def with_title(value: Any, history: History, names: Iterable[str] = ()) -> str:
+def with_title(value: Any, history: History, tools: Set[str] = frozenset()) -> str:
     """A value with its title in brackets, if it has one that is not the value itself."""
-    title = title_of(value, history, names)
+    title = title_of(value, history, tools)
     return f"{value} ({title})" if title and normalise(title) != normalise(value) else str(value)
 
 
-def _spoken(text: str) -> str:
-    """A text as words between spaces, so that one can be looked for in another."""
-    return f" {' '.join(_WORD.findall(text.lower()))} "
+def _phrases(text: str) -> Iterator[str]:
+    """All runs of words in a text."""
+    words = in_words(text).split()
+    return (" ".join(words[i:j]) for i in range(len(words)) for j in range(i + 1, len(words) + 1))
 
 
 @lru_cache(maxsize=512)

@@ -10,6 +10,7 @@ from typing import Any
 from fresh.gate.settings import GateSettings
 from fresh.knowledge import Rule, ToolIndex, ToolMemory
 from fresh.live import Live
+from fresh.mining.patterns import in_words
 from fresh.traces.tools import infer_effect, is_handover
 from graph_schema.trajectory import Effect, ToolCall, ToolSpec
 
@@ -76,6 +77,11 @@ class Context:
     def offers(self, tool: str) -> bool:
         """Whether the agent may call a tool now, as far as the caller said."""
         return tool in self.specs if self.specs is not None else tool in self.index
+
+    @cached_property
+    def tools_in_words(self) -> frozenset[str]:
+        """Names of the caller's and the memory's tools as a text would speak of them."""
+        return self.index.names_in_words | set(map(in_words, self.specs or ()))
 
     @cached_property
     def hands_over(self) -> bool:

@@ -141,7 +141,7 @@ def _options(context: Context, argument: str, value: Any) -> list[Any]:
 
 def _replace(context: Context, argument: str, value: Any, options: list[Any]) -> Todo:
     text = f"replace {argument} {value}" if value is not None else f"replace what is wrong in {argument}"
-    titled = [with_title(option, context.live.history, context.index.names) for option in options[:_MAX_OPTIONS]]
+    titled = [with_title(option, context.live.history, context.tools_in_words) for option in options[:_MAX_OPTIONS]]
     if titled:
         text += f" by {titled[0]}" if len(titled) == 1 else f" by one of {', '.join(titled)}"
     return correction(context, argument, value, tuple(options), text)
@@ -334,7 +334,7 @@ def confirm(context: Context) -> Remedy:
 def question(context: Context) -> Todo:
     """What to ask the user before this very call."""
     shown = ", ".join(
-        f"{_plain_name(path)} {with_title(value, context.live.history, context.index.names)}"
+        f"{_plain_name(path)} {with_title(value, context.live.history, context.tools_in_words)}"
         for path, value in leaves(context.arguments)
         if value not in (None, "")
     )

@@ -181,7 +181,12 @@ class _Writer:
 
     def _titled(self, value: Any) -> str:
         """A value to choose from, with what it stands for."""
-        return with_title(value, self._live.history, self.tool_names())
+        return with_title(value, self._live.history, self._tools_in_words)
+
+    @cached_property
+    def _tools_in_words(self) -> frozenset[str]:
+        called = {call.tool for _, call in self._live.history.calls}
+        return self.index.names_in_words | set(map(in_words, {*(self._specs or ()), *called}))
 
     def _then(self) -> Iterator[Line]:
         """What is likely to be needed after the actions under Do, in the order it usually comes."""

@@ -91,7 +91,7 @@ def test_a_shared_identifier_does_not_take_the_title_of_one_entry():
 )
 def test_what_could_be_read_as_an_order_is_no_title(name):
     seen = history([{"name": name, "id": "p1001"}])
-    assert title_of("p1001", seen, ["send_money"]) == ""
+    assert title_of("p1001", seen, frozenset({"send money"})) == ""
 
 
 def test_only_what_was_shown_before_the_moment_counts():
