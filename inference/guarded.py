@@ -62,7 +62,8 @@ class GuardedStep:
         decisions: The last decision on each call of the assistant, in their order; None where a call had no name. One
             that allows a call which is not among those executed says that the reads made here have cleared its way.
         executed: Every call that was run, in order.
-        allowed_tools: Tools to offer in the next step, see `offered`; None offers all of them.
+        allowed_tools: Tools to offer in the next step, see `offered`; None offers all of them, as after a question: the
+            user's answer may be the yes that was missing.
         question: What to ask the user before the next step; empty if nothing is to be asked.
         handover: The call that hands the case to a person, if a decision asks for that.
     """
@@ -161,14 +162,15 @@ class _Step:
         """The step once every call has been taken."""
         held = [d for d in self.decisions if d is not None and not d.allowed]
         names = tuple(dict.fromkeys(name for d in held for name in d.allowed_tools or ()))
+        question = " ".join(dict.fromkeys(d.question for d in held if d.question))
         calls = [call for call, _ in self.made]
         inserted = [{"role": "assistant", "content": None, "tool_calls": calls}] if calls else []
         return GuardedStep(
             messages=(*self.answers, *inserted, *(answer for _, answer in self.made)),
             decisions=tuple(self.decisions),
             executed=tuple(self.executed),
-            allowed_tools=names if held else None,
-            question=" ".join(dict.fromkeys(d.question for d in held if d.question)),
+            allowed_tools=names if held and not question else None,
+            question=question,
             handover=next((d.todo[0] for d in held if d.verdict is Verdict.TRANSFER and d.todo), None),
         )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from fresh.gate.context import Context
 from fresh.gate.decision import Finding, Todo, Verdict
+from fresh.gate.remedies import refused
 from fresh.values import normalise
 from graph_schema.trajectory import Effect
 
@@ -79,7 +80,8 @@ def allowed_tools(context: Context, verdict: Verdict, todo: Sequence[Todo]) -> t
     """Tools of the next step; None restricts nothing.
 
     After REVISE and BLOCK the reads remain, and what is to be done or a handover; the refused tool is among them only
-    where the call itself is to be corrected. After TRANSFER the handover alone remains.
+    where the call itself is to be corrected, or the user has said no to just this one. After TRANSFER only the handover
+    remains.
     """
     if verdict is Verdict.ALLOW:
         return None
@@ -88,7 +90,7 @@ def allowed_tools(context: Context, verdict: Verdict, todo: Sequence[Todo]) -> t
     offered = list(context.specs) if context.specs is not None else context.index.names
     names = [item.tool for item in todo if item.kind == "call"]
     names += [name for name in offered if context.effect_of(name) is Effect.READ and name != context.call.tool]
-    if any(item.kind == "correct_argument" for item in todo):
+    if any(item.kind == "correct_argument" for item in todo) or (verdict is Verdict.BLOCK and refused(context)):
         names.append(context.call.tool)
     if verdict is Verdict.BLOCK and context.handover:
         names.append(context.handover)

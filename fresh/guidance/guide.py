@@ -15,6 +15,7 @@ from fresh.gate.checks import failed_before
 from fresh.gate.context import Context
 from fresh.gate.decision import Finding
 from fresh.gate.gate import Gate
+from fresh.gate.progress import is_refusal
 from fresh.guidance import write
 from fresh.guidance.foresight import Foresight, Risk
 from fresh.guidance.lines import Guidance, Line, Section, estimate_tokens
@@ -258,8 +259,9 @@ class _Writer:
         """Whether an action depends on the state of an object that has not been looked at."""
         if not isinstance(condition, FieldIs) or condition.holds(action.arguments, self._live.history) is not None:
             return False
-        names = argument_values(action.arguments, condition.argument)
-        return not any(self._live.history.object_of(name) for name in names)
+        item = action.filled.get(argument_name(condition.argument))
+        names = argument_values(action.arguments, condition.argument) or (item.candidates if item else ())
+        return not names or any(self._live.history.object_of(name) is None for name in names)
 
     @cached_property
     def _last_error(self) -> tuple[ToolCall, KnownError | None] | None:
@@ -267,6 +269,8 @@ class _Writer:
         calls = self._live.history.agent_calls
         if not calls or calls[-1].status is not CallStatus.ERROR or calls[-1].observation is None:
             return None
+        if is_refusal(calls[-1]):
+            return None  # the gate's own answer says what to do
         tool = self.index.get(calls[-1].tool)
         message = error_message(calls[-1].observation.text, calls[-1].arguments)
         return calls[-1], tool.error(message) if tool else None

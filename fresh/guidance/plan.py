@@ -12,6 +12,7 @@ from fresh.gate.checks import failed_before
 from fresh.gate.context import Context
 from fresh.gate.decision import Finding, Verdict
 from fresh.gate.gate import Gate
+from fresh.gate.progress import is_refusal
 from fresh.gate.rules import check_rules
 from fresh.guidance.settings import GuidanceSettings
 from fresh.knowledge import Rule, ToolMemory
@@ -180,7 +181,9 @@ class Planner:
     def _just_failed(self, tool: str) -> bool:
         """Whether the newest call was one of this tool and failed: then Repair speaks, and Do does not."""
         calls = self._live.history.agent_calls
-        return bool(calls) and calls[-1].tool == tool and calls[-1].status is CallStatus.ERROR
+        if not calls or is_refusal(calls[-1]):
+            return False  # what the gate has held back was not made
+        return calls[-1].tool == tool and calls[-1].status is CallStatus.ERROR
 
     def _fill(self, tool: ToolMemory, known: Mapping[str, Any]) -> Action | None:
         """The action with what is known of its arguments; None if it is done."""

@@ -42,17 +42,23 @@ def call_line(
 def call_forms(
     tool: str, filled: Mapping[str, Filled], arguments: Mapping[str, Any], titled: Callable[[Any], str] = str
 ) -> list[str]:
-    """A call in ever fewer words: with every value's place, without them, and without the values to choose from."""
-    choices = {
-        name: shown
-        for name, item in filled.items()
-        if name not in arguments and (shown := _choices(name, item, titled))
-    }
+    """A call in ever fewer words.
+
+    With every value's place and what it stands for; without the places; without both; without values to choose from.
+    """
+    titles = (titled, str)
     return [
         call_line(tool, filled, arguments, titled),
-        _brief_line(tool, filled, arguments, choices),
+        *(_brief_line(tool, filled, arguments, _all_choices(filled, arguments, title)) for title in titles),
         _brief_line(tool, filled, arguments, {}),
     ]
+
+
+def _all_choices(
+    filled: Mapping[str, Filled], arguments: Mapping[str, Any], titled: Callable[[Any], str]
+) -> dict[str, str]:
+    found = {name: _choices(name, item, titled) for name, item in filled.items() if name not in arguments}
+    return {name: words for name, words in found.items() if words}
 
 
 def _brief_line(

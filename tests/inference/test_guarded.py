@@ -114,7 +114,7 @@ def test_a_missing_yes_becomes_a_question_and_its_answer_opens_the_way(memory: F
     chat.messages.append({"role": "assistant", "content": None, "tool_calls": [proposed("cancel_order", CANCEL)]})
     done = step(memory, chat, shop, proposed("cancel_order", CANCEL))
     assert shop.tools == ["get_order"] and "#W111" in done.question and "mistake" in done.question
-    assert "cancel_order" not in done.allowed_tools
+    assert done.allowed_tools is None  # the answer may be a yes, and then the next step is the call itself
     chat.messages += done.messages
     chat.agent(done.question).user("Yes.")
     assert step(memory, chat, shop, proposed("cancel_order", CANCEL, "c2")).decisions[0].allowed
@@ -221,12 +221,13 @@ def test_a_whole_run_with_a_careless_model_ends_with_one_right_write(memory: Fro
 
 
 def test_the_callers_chat_is_left_alone_and_tools_are_narrowed(memory: FrozenMemory):
-    chat = Chat()
+    chat = Chat("cancel #W222 please, a mistake").agreed()
     before = json.dumps(chat.messages)
-    done = step(memory, chat, Shop(), proposed("cancel_order", CANCEL))
+    done = step(memory, chat, Shop(), proposed("cancel_order", CANCEL | {"order_id": "#W222"}))
     assert json.dumps(chat.messages) == before
     names = {tool["function"]["name"] for tool in offered(TOOLS, done.allowed_tools)}
-    assert names == {"find_customer", "get_order"} and offered(TOOLS, None) == TOOLS and offered(TOOLS, ()) == []
+    assert names == {"find_customer", "get_order", "transfer_to_person"}
+    assert offered(TOOLS, None) == TOOLS and offered(TOOLS, ()) == []
 
 
 def test_decisions_of_a_step_are_in_the_audit_log(tmp_path: Path):

@@ -26,7 +26,7 @@ class Adviser(Protocol):
 
         Args:
             messages: The conversation so far.
-            tools: All tools of the domain.
+            tools: The tools of this step: all of the domain, or what the gate has narrowed them to.
             budget: Most tokens, by `fresh.guidance.estimate_tokens`.
         """
 

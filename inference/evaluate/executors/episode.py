@@ -168,7 +168,7 @@ class Runner:
         shown = ""
         if self._adviser is not None:
             budget = self._settings.guidance_tokens
-            shown = self._adviser.note(self._talk.history, self._domain.tools, budget)
+            shown = self._adviser.note(self._talk.history, self._offered, budget)
         return "\n\n".join(text for text in (shown, self._complaint) if text)
 
     def _hear(self) -> None:

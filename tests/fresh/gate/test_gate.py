@@ -169,6 +169,7 @@ def test_a_no_to_the_gates_own_question_stops_the_call():
     question = decide(call("cancel_order", CANCEL), chat).todo[0].text
     refused = decide(call("cancel_order", CANCEL), chat.agent(question).user("No, I am not sure yet"))
     assert refused.verdict is Verdict.BLOCK and "said no" in refused.reason
+    assert "cancel_order" in (refused.allowed_tools or ())  # with other arguments it may be what they want
     assert decide(call("cancel_order", CANCEL), chat.agent(question).user("Yes, do it")).allowed
 
 

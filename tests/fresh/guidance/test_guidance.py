@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memory_shop import SECRET, TOOLS, Chat, make_graph
 
 from fresh.fill import Filled, fill
-from fresh.gate import Gate
+from fresh.gate import REFUSAL, Gate
 from fresh.guidance import Guidance, GuidanceSettings, Guide, HeuristicRanker, Section, estimate_tokens
 from fresh.guidance.plan import Action, is_composed
 from fresh.guidance.write import call_forms, errors_line
@@ -134,8 +134,10 @@ def test_a_long_action_is_cut_to_its_values_where_the_budget_is_short():
         "note": Filled("note", None, (), "your own words", False),
         "items[]": Filled("items[]", None, ("i1", "i2"), "field items[]", False),
     }
-    assert call_forms("p", filled, {"order_id": "#W1"}) == [
-        "call p with order_id=#W1 (from the request), note in your own words, items from field items[] (one of i1, i2)",
+    assert call_forms("p", filled, {"order_id": "#W1"}, "<{}>".format) == [
+        "call p with order_id=#W1 (from the request), note in your own words, "
+        "items from field items[] (one of <i1>, <i2>)",
+        "call p with order_id=#W1, items one of <i1>, <i2>; still to be found: note",
         "call p with order_id=#W1, items one of i1, i2; still to be found: note",
         "call p with order_id=#W1; still to be found: note, items",
     ]
@@ -178,6 +180,15 @@ def test_an_unknown_error_says_itself_what_to_change(arguments: dict[str, Any], 
     (line,) = lines
     assert line.startswith(f"the error speaks of {told}: change that")
     assert line.endswith("and call get_order again")
+
+
+def test_what_the_gate_held_back_has_not_failed():
+    chat = Chat().read("#W111").agreed()
+    before = texts(guide(chat), Section.DO)
+    refusal = REFUSAL + "order_id #W111 is unknown"
+    held = guide(chat.call("cancel_order", {"order_id": "#W111", "reason": "mistake"}, refusal))
+    assert texts(held, Section.DO) == before
+    assert texts(held, Section.REPAIR) == []
 
 
 def test_the_state_of_an_object_is_to_be_checked_until_it_has_been_looked_at():
