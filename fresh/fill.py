@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +67,7 @@ def fill(argument: str, tool: ToolMemory | None, live: Live, schema: Mapping[str
         chosen = said[0] if len(said) == 1 else None
         return Filled(argument, chosen, tuple(said or options)[:MAX_CANDIDATES], "the request", chosen is not None)
     sources = argument_sources(argument, tool)
-    ranked = _ranked(argument, sources, live, _outlines(schema))
+    ranked = _ranked(argument, sources, live, _examples(schema))
     words = " or ".join(map(source_in_words, sources[:1])) or (OWN_WORDS if _is_composed(argument, tool) else "")
     if not ranked:
         return Filled(argument, None, (), words, False)
@@ -76,8 +76,12 @@ def fill(argument: str, tool: ToolMemory | None, live: Live, schema: Mapping[str
     if 1 < len(best) <= _MAX_TOLD:  # of several that fit equally, the one that the user has named
         best = [value for value in best if live.history.said(value)]
     sure = len(best) == 1 and not _is_list(argument, schema) and ranked[0][1] >= _SURE
+    source = ranked[0][2] or words
+    if sure and REQUEST in sources and not (is_reference(argument, best[0]) or live.history.said(best[0])):
+        # words, not an identifier: the user may have asked for others than those that stand in a result
+        sure, source = False, f"{source_in_words(REQUEST)} or {source}"
     chosen = best[0] if sure else None
-    return Filled(argument, chosen, tuple(found[:MAX_CANDIDATES]), ranked[0][2] or words, sure)
+    return Filled(argument, chosen, tuple(found[:MAX_CANDIDATES]), source, sure)
 
 
 def argument_sources(argument: str, tool: ToolMemory | None) -> list[str]:
@@ -121,14 +125,13 @@ def source_tool(source: str) -> str:
     return "" if source == REQUEST else source.partition(":")[0]
 
 
-def _outlines(schema: Mapping[str, Any] | None) -> frozenset[tuple[str, bool, bool]]:
-    """How the identifiers are written that a schema gives as examples, in its description or by themselves."""
+def _examples(schema: Mapping[str, Any] | None) -> list[str]:
+    """The identifiers that an argument's schema gives as examples, in its description or by themselves."""
     if not isinstance(schema, Mapping):
-        return frozenset()
+        return []
     given = schema.get("examples")
     told = _TOKEN.findall(str(schema.get("description") or ""))
-    values = [*told, *(given if isinstance(given, list) else ())]
-    return frozenset(outline(value) for value in values if is_identifier(value))
+    return [str(value) for value in [*told, *(given if isinstance(given, list) else ())] if is_identifier(value)]
 
 
 def outline(value: Any) -> tuple[str, bool, bool]:
@@ -138,16 +141,23 @@ def outline(value: Any) -> tuple[str, bool, bool]:
     return sign, any(c.isalpha() for c in text), any(c.isdigit() for c in text)
 
 
-def _ranked(
-    argument: str, sources: list[str], live: Live, outlines: Set[tuple[str, bool, bool]] = frozenset()
-) -> list[tuple[Any, float, str]]:
-    """``(value, score, source in words)``, best first; each place has its own score, so that ties mean real doubt.
+def _said(name: str, live: Live, examples: Sequence[str]) -> list[tuple[Any, float]]:
+    """As `told_values`, of what is written like the examples, if there are some; of the same shape, it fits better."""
+    told = told_values(name, live)
+    if not examples:
+        return told
+    kinds, shapes = set(map(outline, examples)), set(map(shape, examples))
+    fitting = [(value, bonus) for value, bonus in told if outline(value) in kinds]
+    return [(value, max(bonus, _NEAR) if shape(value) in shapes else bonus) for value, bonus in fitting]
 
-    Of what the user said, only what is written like the examples counts, if there are some.
-    """
+
+def _ranked(
+    argument: str, sources: list[str], live: Live, examples: Sequence[str] = ()
+) -> list[tuple[Any, float, str]]:
+    """``(value, score, source in words)``, best first; each place has its own score, so that ties mean real doubt."""
     found: list[tuple[Any, float, str]] = []
     name = last_name(argument)
-    said = [(value, bonus) for value, bonus in told_values(name, live) if not outlines or outline(value) in outlines]
+    said = _said(name, live, examples)
     for rank, source in enumerate(sources):
         score = 10.0 - rank
         if source == REQUEST:
@@ -212,11 +222,19 @@ def unread_source(argument: str, tool: ToolMemory | None, live: Live) -> str | N
 
 
 def rewritten(value: Any, live: Live) -> list[Any]:
-    """The same value as the history writes it, where the call writes it otherwise (in small letters, say)."""
-    key = normalise(value)
-    seen = [sighting for values in live.places.values() for sighting in values if normalise(sighting) == key]
-    seen += [token for token, _, _ in live.told if normalise(token) == key]
+    """The same value as the history writes it, where the call writes it otherwise, without its sign, say."""
+    key = _bare(value)
+    seen = [sighting for values in live.places.values() for sighting in values if _bare(sighting) == key]
+    seen += [token for token, _, _ in live.told if _bare(token) == key]
     return [] if value in seen else [v for v in _distinct(seen) if v != value and type(v) is type(value)]
+
+
+def _bare(value: Any) -> str | None:
+    """What is left of an identifier without its signs, to compare it by; other values as they are compared anywhere."""
+    key = normalise(value)
+    if key is None or not is_identifier(value):
+        return key
+    return "".join(filter(str.isalnum, key))
 
 
 def shape(value: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from fresh.conditions import Condition, FieldIs, argument_values
 from fresh.conditions.words import stems
-from fresh.fill import fill
+from fresh.fill import fill, rewritten
 from fresh.gate.checks import failed_before
 from fresh.gate.context import Context
 from fresh.gate.decision import Finding
@@ -279,6 +279,7 @@ class _Writer:
         call, error = self._last_error or (None, None)
         if call is None:
             return
+        yield from self._repair_writing(call)
         if error is None:
             yield from self._repair_unknown(call)
             return
@@ -288,6 +289,14 @@ class _Writer:
             text = write.repair_words(call.tool, repair, self._sources(call.tool, repair.arguments))
             confidence = min(1.0, round((repair.times + 1) / (error.times + 2), 3))
             yield Line(section=Section.REPAIR, text=text, confidence=confidence, node=repair.node)
+
+    def _repair_writing(self, call: ToolCall) -> Iterator[Line]:
+        """A value that the history writes otherwise than the failed call: with a sign before it, in capitals."""
+        for path, value in argument_leaves(call.arguments):
+            options = rewritten(value, self._live)
+            if options and (shown := write.value_words(path, options[0])):
+                text = write.rewrite_words(call.tool, path, shown)
+                yield Line(section=Section.REPAIR, text=text, confidence=1.0)
 
     def _repair_unknown(self, call: ToolCall) -> Iterator[Line]:
         """What an error that memory has never seen says by itself: which argument it speaks of."""

@@ -21,8 +21,8 @@ from fresh.values import argument_name
 from graph_schema.trajectory import CallStatus, Effect, ToolCall, ToolSpec
 
 _MAX_TOOLS_TRIED = 6
-_DEPTH = 2
-"""Longest chain of look-ups put before an action: a look-up and the one that it needs."""
+_DEPTH = 4
+"""Longest chain of look-ups put before an action, each of which needs the one before it."""
 
 
 @dataclass(frozen=True)

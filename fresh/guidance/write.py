@@ -174,6 +174,11 @@ def repair_words(tool: str, repair: KnownRepair, sources: str = "") -> str:
             return f"do not call {tool} again unchanged"
 
 
+def rewrite_words(tool: str, path: str, value: str) -> str:
+    """A value as it should be written."""
+    return f"write {_plain(path)} as {value} and call {tool} again"
+
+
 def change_words(tool: str, names: Sequence[str], sources: str = "") -> str:
     """What an error's own words ask for."""
     return f"the error speaks of {', '.join(map(_plain, names))}: change that{sources} and call {tool} again"

@@ -191,6 +191,35 @@ def test_what_the_gate_held_back_has_not_failed():
     assert texts(held, Section.REPAIR) == []
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("W111", "#W111"), ("w-111", "#W111"), ("#W111", ""), ("W1111", ""), ("ORDER", "")],
+)
+def test_a_value_written_otherwise_than_in_the_history_is_told(written: str, meant: str):
+    lines = texts(guide(Chat().call("get_order", {"order_id": written}, "Error: order not found")), Section.REPAIR)
+    told = [line for line in lines if line.startswith("write ")]
+    assert told == ([f"write order_id as {meant} and call get_order again"] if meant else [])
+
+
+def test_words_that_stand_in_a_result_are_not_taken_for_what_the_user_wants():
+    live = LiveParser().history(Chat("cancel it, it was too much").read("#W111").messages)
+    tool = ToolMemory(
+        "cancel_order", None, Effect.WRITE, (), sources={"reason": (("request", 3), ("get_order:status", 3))}
+    )
+    found = fill("reason", tool, live)
+    assert not found.certain and found.value is None and found.candidates == ("pending",)
+    assert found.source == "the request or field status of get_order's result"
+    said = LiveParser().history(Chat("cancel it, it is still pending").read("#W111").messages)
+    assert fill("reason", tool, said).value == "pending"
+
+
+def test_a_value_of_the_shape_of_the_schemas_example_needs_no_name_beside_it():
+    live = LiveParser().history(Chat("please see to #W111 for ann_77").messages)
+    schema = {"type": "string", "description": "The parcel, such as '#W000'."}
+    assert fill("parcel_id", None, live, schema).value == "#W111"
+    assert fill("parcel_id", None, live, {"type": "string"}).value is None
+
+
 def test_the_state_of_an_object_is_to_be_checked_until_it_has_been_looked_at():
     chat = Chat("cancel my order #W111")
     maker = Guide(Gate(ToolIndex(GRAPH)), HeuristicRanker(GRAPH, BM25), GuidanceSettings(max_check=9))
