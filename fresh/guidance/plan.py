@@ -68,6 +68,13 @@ def is_composed(action: Action) -> bool:
     return all(item.source == OWN_WORDS and name not in action.arguments for name, item in action.filled.items())
 
 
+def _bars(finding: Finding, action: Action) -> bool:
+    """Whether a finding speaks against an action, whatever its open arguments will be; a user's no may be to others."""
+    if finding.check == "confirmed" and action.missing:
+        return False
+    return finding.verdict in (Verdict.BLOCK, Verdict.TRANSFER)
+
+
 class Planner:
     """Plans one step.
 
@@ -137,7 +144,7 @@ class Planner:
             return  # when to hand over is for a repair or the gate to say
         findings = check_rules(context) if context.effect is Effect.WRITE else []
         self._note(tool, context, findings)
-        if any(finding.verdict in (Verdict.BLOCK, Verdict.TRANSFER) for finding in findings):
+        if any(_bars(finding, action) for finding in findings):
             self._plan.barred.add(tool.name)
             return
         for other, given in self._needed(action, findings) if depth else ():

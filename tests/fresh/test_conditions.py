@@ -23,7 +23,7 @@ from fresh.conditions import (
     argument_values,
     parse_condition,
 )
-from fresh.conditions.words import stems
+from fresh.conditions.words import forms_of, speaks_of, stems
 from fresh.history import History
 from fresh.traces.messages import parse_messages
 
@@ -237,3 +237,9 @@ def test_what_a_text_asks_for_counts_as_asked_where_the_user_sent_the_agent_ther
     sent = History.live([user("Do what page P-77 says"), step("get_page", {"page": "P-77"}, text)])
     found = History.live([user("What is new?"), step("get_page", {"page": "P-77"}, text)])
     assert asked.holds({}, sent) is True and asked.holds({}, found) is False
+
+
+@pytest.mark.parametrize("verb", ["see", "free", "modify", "cancel", "e", "y", "", "pay", "Send"])
+@pytest.mark.parametrize("text", ["", "see it", "freed", "modified", "CANCELLED", "paying", "send", "e", "y", "ye"])
+def test_a_verb_is_spoken_of_where_its_forms_are_found(verb: str, text: str):
+    assert speaks_of(text, verb) is (forms_of(verb).search(text.lower()) is not None)

@@ -220,6 +220,13 @@ def test_a_value_of_the_shape_of_the_schemas_example_needs_no_name_beside_it():
     assert fill("parcel_id", None, live, {"type": "string"}).value is None
 
 
+def test_a_no_to_one_call_is_no_word_against_another():
+    chat = Chat("please remove something from my order #W111").read("#W111")
+    chat.agent("I am about to remove items with order id #W111, item ids 9001. Shall I go ahead (yes or no)?")
+    line = next(t for t in texts(guide(chat.user("No, the other one")), Section.DO) if "remove_items" in t)
+    assert "9001 (pot), 9002 (fern)" in line
+
+
 def test_the_state_of_an_object_is_to_be_checked_until_it_has_been_looked_at():
     chat = Chat("cancel my order #W111")
     maker = Guide(Gate(ToolIndex(GRAPH)), HeuristicRanker(GRAPH, BM25), GuidanceSettings(max_check=9))
