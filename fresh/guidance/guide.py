@@ -37,7 +37,7 @@ from graph_schema.trajectory import CallStatus, ToolCall, ToolSpec
 _PRIORITY = (Section.DO, Section.THEN, Section.REPAIR, Section.CHECK, Section.AVOID, Section.DONE)
 """Which lines are dropped last when the budget is short."""
 _MAX_DONE = 5
-_SHARE_OF_DO = 2 / 3
+_SHARE_OF_DO = 1 / 2
 """Of the budget, that the lines under Do may take; an action that takes more is told in fewer words."""
 _SHORTEST_NAMED = 3
 """Characters of a value that is looked for in an error; shorter ones stand anywhere."""
