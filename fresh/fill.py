@@ -14,7 +14,7 @@ from typing import Any
 
 from fresh.knowledge import ToolMemory
 from fresh.live import Live, last_name
-from fresh.values import argument_name, is_identifier, is_reference, normalise
+from fresh.values import argument_name, identifiers_in, is_identifier, is_reference, normalise
 
 REQUEST = "request"
 OWN_WORDS = "your own words"
@@ -29,7 +29,6 @@ _MAX_TOLD = 100
 _BESIDE, _NEAR = 0.6, 0.3
 """How much the words just before an identifier, and those around it, say for an argument of that name."""
 _GENERIC = frozenset({"id", "ids", "number", "code", "name", "value", "key", "no"})
-_TOKEN = re.compile(r"[#$]?[A-Za-z0-9][\w.@:#/+-]*\w", re.ASCII)
 _WORDS = re.compile(r"[A-Za-z]+")
 
 
@@ -129,12 +128,12 @@ def _examples(schema: Mapping[str, Any] | None) -> list[str]:
     """The identifiers that an argument's schema gives as examples, in its description or by themselves."""
     if not isinstance(schema, Mapping):
         return []
+    told = [match.group() for match in identifiers_in(str(schema.get("description") or ""))]
     given = schema.get("examples")
-    told = _TOKEN.findall(str(schema.get("description") or ""))
-    return [str(value) for value in [*told, *(given if isinstance(given, list) else ())] if is_identifier(value)]
+    return told + [str(value) for value in (given if isinstance(given, list) else ()) if is_identifier(value)]
 
 
-def outline(value: Any) -> tuple[str, bool, bool]:
+def _outline(value: Any) -> tuple[str, bool, bool]:
     """The sign that an identifier begins with, and whether it has letters and digits: enough to tell kinds apart."""
     text = str(value)
     sign = "" if text[:1].isalnum() else text[:1]
@@ -146,8 +145,8 @@ def _said(name: str, live: Live, examples: Sequence[str]) -> list[tuple[Any, flo
     told = told_values(name, live)
     if not examples:
         return told
-    kinds, shapes = set(map(outline, examples)), set(map(shape, examples))
-    fitting = [(value, bonus) for value, bonus in told if outline(value) in kinds]
+    kinds, shapes = set(map(_outline, examples)), set(map(shape, examples))
+    fitting = [(value, bonus) for value, bonus in told if _outline(value) in kinds]
     return [(value, max(bonus, _NEAR) if shape(value) in shapes else bonus) for value, bonus in fitting]
 
 

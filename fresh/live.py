@@ -6,7 +6,6 @@ Both are asked again and again about nearly the same messages, so what was parse
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -19,7 +18,7 @@ import orjson
 from fresh.history import History
 from fresh.observations import text_leaves
 from fresh.traces.messages import Conversation, parse_messages, parse_tool_call
-from fresh.values import is_identifier, normalise
+from fresh.values import identifiers_in, normalise
 from graph_schema.errors import ConfigError
 from graph_schema.trajectory import ToolCall, ToolSpec
 
@@ -28,7 +27,6 @@ _LOOKED_AT = 8
 """Histories that are compared with a new one; a running agent goes on from one of the last."""
 _MAX_BYTES = 1 << 25
 """Of the messages of all histories that are kept."""
-_TOKEN = re.compile(r"[#$]?[A-Za-z0-9][\w.@:#/+-]*\w", re.ASCII)
 
 
 class Live:
@@ -82,14 +80,13 @@ class Live:
         """Identifiers in the user's words, newest turn first: ``(identifier, words before, words after)``."""
         found: dict[str, tuple[str, str, str]] = {}
         for text in reversed(self.history.user_texts()):
-            for match in _TOKEN.finditer(text):
+            for match in identifiers_in(text):
                 token = match.group()
-                if is_identifier(token):
-                    around = (
-                        text[max(0, match.start() - 40) : match.start()],
-                        text[match.end() : match.end() + 25],
-                    )
-                    found.setdefault(token.lower(), (token, around[0].lower(), around[1].lower()))
+                around = (
+                    text[max(0, match.start() - 40) : match.start()],
+                    text[match.end() : match.end() + 25],
+                )
+                found.setdefault(token.lower(), (token, around[0].lower(), around[1].lower()))
         return list(found.values())
 
 

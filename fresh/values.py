@@ -9,6 +9,7 @@ from typing import Any
 
 _HAS_DIGIT = re.compile(r"\d")
 _IDENTIFIER = re.compile(r"[#$]?[A-Za-z0-9][\w.@:#/+-]{2,}", re.ASCII)
+_TOKEN = re.compile(r"[#$]?[A-Za-z0-9][\w.@:#/+-]*\w", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?")
 _FIELD_NAME = re.compile(r"[A-Za-z_$][\w$.-]*")
 _ID_NAME = re.compile(r"(?:^|_|\.)ids?$|[a-z]Ids?$")
@@ -52,6 +53,11 @@ def _is_identifier(text: str) -> bool:
     if not _HAS_DIGIT.search(text):
         return False
     return not re.fullmatch(r"[\d.,:/+-]+", text)
+
+
+def identifiers_in(text: str) -> Iterator[re.Match[str]]:
+    """Where identifiers stand in running text, in order."""
+    return (match for match in _TOKEN.finditer(text) if is_identifier(match.group()))
 
 
 def is_reference(path: str, value: Any) -> bool:

@@ -55,4 +55,4 @@ class GuidanceSettings(BaseModel):
     name_weight: float = 0.5
     """What a name whose every word the request holds adds to the log odds of its tool; counted from the mean share."""
     outlook_bias: float = -0.3
-    """Added to all log odds: the two weights above count from the best tool, and most are not it."""
+    """Added to all log odds: `request_weight` and `rank_weight` count from the best tool, and most are not it."""
