@@ -10,7 +10,8 @@ from typing import Any
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
-from training.data import MemoryData
+from fresh.traces.walk import find_files
+from training.data import MemoryData, named_paths
 from training.export import export_memory
 from training.module import RerankerModule
 
@@ -26,11 +27,12 @@ class MemoryCLI(LightningCLI):
             "--export", type=str | None, default=None, help="Folder of the frozen memory that fit writes."
         )
 
-    def before_fit(self) -> None:
-        """Refuses a target that could not be written, before any time is spent."""
-        target = self.config["fit"]["export"]
-        if target is not None:
-            check_target(target)
+    def before_instantiate_classes(self) -> None:
+        """Refuses what could not be read or written, before a trainer or a logger starts."""
+        config = self.config[self.subcommand]
+        find_files(named_paths(config["data"]["paths"]))
+        if self.subcommand == "fit" and config["export"] is not None:
+            check_target(config["export"])
 
     def after_fit(self) -> None:
         """Exports the best reranker with the final graph, on the first device's process only."""

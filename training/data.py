@@ -81,6 +81,17 @@ class TaskSampler(Sampler[int]):
         return iter(rng.permutation(chosen).tolist())
 
 
+def named_paths(paths: Sequence[str] | None) -> list[Path]:
+    """The paths of the recorded runs.
+
+    Raises:
+        ConfigError: None is given.
+    """
+    if not paths:
+        raise ConfigError("data.paths names no recorded runs: set it in the config, or --data.paths+=PATH")
+    return [Path(path) for path in paths]
+
+
 class MemoryData(pl.LightningDataModule):
     """Labelled queries from recorded runs.
 
@@ -167,9 +178,7 @@ class MemoryData(pl.LightningDataModule):
         from fresh.traces import load, load_tools_file
 
         h = self.hparams
-        if not h["paths"]:
-            raise ConfigError("data.paths names no recorded runs: set it in the config, or --data.paths+=PATH")
-        trajectories, _ = load([Path(path) for path in h["paths"]], format=h["format"], domain=h["domain"])
+        trajectories, _ = load(named_paths(h["paths"]), format=h["format"], domain=h["domain"])
         specs = {spec.name: spec for spec in load_tools_file(Path(h["tools"]))} if h["tools"] else None
         effects = {name: spec.effect for name, spec in (specs or {}).items() if spec.effect is not None}
         return Corpus(trajectories, load_encoder(h["encoder"]), h["subject_arguments"] or (), effects, specs)

@@ -140,6 +140,21 @@ def test_users_mistakes_get_one_line(tmp_path: Path, folder: Path, capsys: pytes
     assert not (tmp_path / "other" / "memory").exists()
 
 
+@pytest.mark.parametrize(
+    ("paths", "said"), [("[nowhere.jsonl]", "no such file or folder: nowhere.jsonl"), ("[]", "names no recorded runs")]
+)
+@pytest.mark.parametrize("command", ["fit", "test"])
+def test_runs_that_are_not_there_are_told_before_a_trainer_starts(
+    command: str, paths: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[object] = []
+    monkeypatch.setattr("training.cli.MemoryCLI.instantiate_trainer", lambda *_, **__: started.append(_))
+    config = REPOSITORY / "training" / "configs" / "sample.yaml"
+    with pytest.raises(SystemExit) as stop:
+        main([command, f"--config={config}", f"--data.paths={paths}"])
+    assert stop.value.code == 2 and said in capsys.readouterr().err and not started
+
+
 @pytest.mark.parametrize("name", ["tau2", "default", "sample"])
 def test_configs_parse(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as stop:
