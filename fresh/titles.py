@@ -37,7 +37,8 @@ def title_of(value: Any, history: History, tools: Set[str] = frozenset()) -> str
             left out.
 
     Returns:
-        The object's name or title; where it has none, up to three short texts that describe it. Empty if the
+        The object's name or title; where it has none, up to three short texts that describe it, its own or those of
+        one object inside it. Empty if the
         observations say nothing of the kind.
     """
     key = normalise(value)
@@ -122,9 +123,9 @@ def _own_title(entry: Mapping[str, Any]) -> str:
 
 
 def _description(entry: Mapping[str, Any]) -> str:
-    """The object's own short texts, or else those of the objects right inside it."""
+    """The object's own short texts, or else those of the first object right inside it that has some."""
     inside = [item for item in entry.values() if isinstance(item, dict)]
-    found = _texts(entry) or [text for item in inside for text in _texts(item)]
+    found = next((texts for item in (entry, *inside) if (texts := _texts(item))), [])
     return ", ".join(found[:_MAX_TEXTS])
 
 

@@ -64,6 +64,11 @@ def test_an_object_without_a_title_is_described_by_its_own_texts():
     assert with_title("ann_77", seen) == "ann_77"
 
 
+def test_a_description_is_of_one_object():
+    person = {"user_id": "ann_77", "name": {"first": "Ann", "last": "Low"}, "address": {"street": "5 High Road"}}
+    assert title_of("ann_77", history(person)) == "Ann, Low"
+
+
 def test_a_postal_code_is_no_name():
     seen = history(
         {"user": "Ann", "address": {"zip": "80239", "city": "Denver"}, "flight": {"number": "HAT123", "to": "Rome"}}

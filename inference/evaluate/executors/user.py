@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fresh.mining.patterns import in_words
 from fresh.values import is_identifier, normalise, scalars
 from inference.evaluate.executors.agent import ChatModel
 from inference.evaluate.tau2.plan import first_person
@@ -81,8 +82,9 @@ class ScriptedUser:
     """Says who they are and what they want, gives the rest when asked, and agrees to what they want alone.
 
     A question for consent is compared with the gold writes still to be made: it gets a yes if every identifier in it
-    is one of a gold write's or the user's own, if no list of a gold write is named in part, and if it speaks of no
-    other kind of write. Anything else gets a no, with what is wanted said again.
+    is one of a gold write's or the user's own, if each argument of a gold write that it names has the gold value, if no
+    list of a gold write is named in part, and if it speaks of no other kind of write. Anything else gets a no, with
+    what is wanted said again.
 
     Args:
         task: The task.
@@ -120,8 +122,10 @@ class ScriptedUser:
 
     def _agrees(self, question: str, action: Action) -> bool:
         wanted = {form for value in scalars(action.arguments) if (form := normalise(value)) is not None}
-        named = set(_identifiers(question))
+        named = set(_identifiers(question)) - set(map(normalise, action.arguments))  # address1 is no identifier
         if named - wanted - self._own:
+            return False
+        if not all(_has(question, value) for name, value in action.arguments.items() if _speaks_of(question, name)):
             return False
         spoken = {verb for verb in self._verbs if re.search(rf"\b{re.escape(_stem(verb))}", question, re.IGNORECASE)}
         if spoken and _verb(action.name) not in spoken:
@@ -143,6 +147,18 @@ def asks_consent(text: str) -> bool:
 def _identifiers(text: str) -> list[str]:
     found = (match.group() for match in _TOKEN.finditer(text))
     return [str(normalise(token)) for token in found if is_identifier(token) and not token.startswith("$")]
+
+
+def _speaks_of(question: str, argument: str) -> bool:
+    """Whether an argument is named, as ``order_id`` or ``order id``."""
+    return any(re.search(rf"\b{re.escape(name)}\b", question, re.IGNORECASE) for name in (argument, in_words(argument)))
+
+
+def _has(question: str, value: Any) -> bool:
+    """Whether all of a value stands in a question."""
+    tokens = {normalise(match.group()) for match in _TOKEN.finditer(question)}
+    text = question.casefold()
+    return all(normalise(item) in tokens or str(item).casefold() in text for item in scalars(value))
 
 
 def _verb(tool: str) -> str:

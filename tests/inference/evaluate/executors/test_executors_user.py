@@ -68,6 +68,25 @@ def test_any_other_question_for_consent_gets_a_no(question: str) -> None:
     assert answer(question) == "No. I want to return two lamps. My patience is short."
 
 
+MOVE = SimpleNamespace(
+    name="change_address", arguments={"user_id": "ann_7", "address1": "5 Low Road", "floor": 2, "reason": "moved"}
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "agrees"),
+    [
+        ("I am about to change address with user id ann_7, address1 5 Low Road, floor 2, reason moved. Proceed?", True),
+        ("Shall I move ann_7 to 5 Low Road?", True),
+        ("I am about to change address with user id ann_7, address1 6 Low Road, floor 2. Go ahead?", False),
+        ("I am about to change address with address1 5 Low Road, floor 3. Go ahead?", False),
+        ("Shall I change the address for ann_7, reason mistake?", False),
+    ],
+)
+def test_an_argument_that_a_question_names_must_have_the_gold_value(question: str, agrees: bool) -> None:
+    assert answer(question, (MOVE,)).startswith("Yes" if agrees else "No")
+
+
 def test_with_several_writes_waiting_each_can_be_agreed_to() -> None:
     other = SimpleNamespace(name="cancel_order", arguments={"order": "#R13"})
     assert answer("Shall I cancel order #R13?", (GOLD, other)) == "Yes, please go ahead."
