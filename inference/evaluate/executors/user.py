@@ -24,6 +24,8 @@ _ASKS_CONSENT = re.compile(
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"[#$]?[\w@.+/-]*\w")
+_BETWEEN = 12
+"""Characters that can stand between an argument's name and its value, as in ``order id is now #R12``."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,9 @@ class ScriptedUser:
     """Says who they are and what they want, gives the rest when asked, and agrees to what they want alone.
 
     A question for consent is compared with the gold writes still to be made: it gets a yes if every identifier in it
-    is one of a gold write's or the user's own, if each argument of a gold write that it names has the gold value, if no
-    list of a gold write is named in part, and if it speaks of no other kind of write. Anything else gets a no, with
-    what is wanted said again.
+    is one of a gold write's or the user's own, if each argument of a gold write that it names is followed by the gold
+    value, if no list of a gold write is named in part, and if it speaks of no other kind of write. Anything else gets a
+    no, with what is wanted said again.
 
     Args:
         task: The task.
@@ -125,7 +127,7 @@ class ScriptedUser:
         named = set(_identifiers(question)) - set(map(normalise, action.arguments))  # address1 is no identifier
         if named - wanted - self._own:
             return False
-        if not all(_has(question, value) for name, value in action.arguments.items() if _speaks_of(question, name)):
+        if _contradicts(question, action.arguments):
             return False
         spoken = {verb for verb in self._verbs if re.search(rf"\b{re.escape(_stem(verb))}", question, re.IGNORECASE)}
         if spoken and _verb(action.name) not in spoken:
@@ -149,16 +151,16 @@ def _identifiers(text: str) -> list[str]:
     return [str(normalise(token)) for token in found if is_identifier(token) and not token.startswith("$")]
 
 
-def _speaks_of(question: str, argument: str) -> bool:
-    """Whether an argument is named, as ``order_id`` or ``order id``."""
-    return any(re.search(rf"\b{re.escape(name)}\b", question, re.IGNORECASE) for name in (argument, in_words(argument)))
-
-
-def _has(question: str, value: Any) -> bool:
-    """Whether all of a value stands in a question."""
-    tokens = {normalise(match.group()) for match in _TOKEN.finditer(question)}
-    text = question.casefold()
-    return all(normalise(item) in tokens or str(item).casefold() in text for item in scalars(value))
+def _contradicts(question: str, arguments: Mapping[str, Any]) -> bool:
+    """Whether an argument's name, ``order_id`` or ``order id``, is followed by anything but its value."""
+    values = {form.lower(): value for name, value in arguments.items() for form in (name, in_words(name))}
+    names = "|".join(map(re.escape, sorted(values, key=len, reverse=True)))  # the longest that fits, if several do
+    for found in re.finditer(rf"\b(?:{names})\b", question, re.IGNORECASE) if names else ():
+        items = [str(item).casefold() for item in scalars(values[found[0].lower()])]
+        after = question[found.end() : found.end() + _BETWEEN + max(map(len, items), default=0)].casefold()
+        if items and not any(item in after for item in items):
+            return True
+    return False
 
 
 def _verb(tool: str) -> str:

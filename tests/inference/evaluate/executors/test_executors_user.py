@@ -81,10 +81,17 @@ MOVE = SimpleNamespace(
         ("I am about to change address with user id ann_7, address1 6 Low Road, floor 2. Go ahead?", False),
         ("I am about to change address with address1 5 Low Road, floor 3. Go ahead?", False),
         ("Shall I change the address for ann_7, reason mistake?", False),
+        ("I will change it to 5 Low Road for ann_7: address1 6 Low Road. Is this correct?", False),
     ],
 )
 def test_an_argument_that_a_question_names_must_have_the_gold_value(question: str, agrees: bool) -> None:
     assert answer(question, (MOVE,)).startswith("Yes" if agrees else "No")
+
+
+def test_the_longest_name_is_the_one_that_a_question_means() -> None:
+    swap = SimpleNamespace(name="exchange_items", arguments={"item_ids": ["111222"], "new_item_ids": ["333444"]})
+    assert answer("Shall I exchange item ids 111222 (pot), new item ids 333444 (red, big)?", (swap,)).startswith("Yes")
+    assert answer("Shall I exchange item ids 333444, new item ids 111222?", (swap,)).startswith("No")
 
 
 def test_with_several_writes_waiting_each_can_be_agreed_to() -> None:
