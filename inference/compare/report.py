@@ -161,13 +161,17 @@ def _compared(own: Row, other: Row, measure: str, called: str = "") -> str:
     return f"{MEASURES[measure].label}: {names}; difference {text(apart)}{sure}."
 
 
+_LEAST_TOLD = 0.0005
+"""A smaller difference is none at the digits that are told."""
+
+
 def _less(row: Row) -> str:
     """What a variant of the reference does worse or better than the reference, as far as that can be told."""
     said, level = [], []
     for measure in AHEAD:
         apart, label, better = row.against.get(measure), MEASURES[measure].label, MEASURES[measure].better
         ends = sorted((better * apart.low, better * apart.high)) if apart else (0, 0)
-        if apart is None or ends[0] <= 0 <= ends[1]:
+        if apart is None or ends[0] <= 0 <= ends[1] or abs(apart.mean) < _LEAST_TOLD:
             level.append(label)
         else:
             said.append(f"{'worse' if ends[0] > 0 else 'better'} in {label} by {abs(apart.mean):.3f}")
