@@ -38,8 +38,7 @@ def title_of(value: Any, history: History, tools: Set[str] = frozenset()) -> str
 
     Returns:
         The object's name or title; where it has none, up to three short texts that describe it, its own or those of
-        one object inside it. Empty if the
-        observations say nothing of the kind.
+        one object inside it. Empty if the observations say nothing of the kind.
     """
     key = normalise(value)
     if key is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fresh.mining.patterns import in_words
-from fresh.values import is_identifier, normalise, scalars
+from fresh.values import identifiers_in, normalise, scalars
 from inference.evaluate.executors.agent import ChatModel
 from inference.evaluate.tau2.plan import first_person
 
@@ -23,7 +23,6 @@ _ASKS_CONSENT = re.compile(
     r"|\bdo you want (?:me )?to\b|\bis (?:this|that|it) (?:correct|right|ok)|\bare you sure\b|\bdo you agree\b",
     re.IGNORECASE,
 )
-_TOKEN = re.compile(r"[#$]?[\w@.+/-]*\w")
 _BETWEEN = 12
 """Characters that can stand between an argument's name and its value, as in ``order id is now #R12``."""
 
@@ -147,8 +146,8 @@ def asks_consent(text: str) -> bool:
 
 
 def _identifiers(text: str) -> list[str]:
-    found = (match.group() for match in _TOKEN.finditer(text))
-    return [str(normalise(token)) for token in found if is_identifier(token) and not token.startswith("$")]
+    found = (match.group() for match in identifiers_in(text))
+    return [str(normalise(token)) for token in found if not token.startswith("$")]
 
 
 def _contradicts(question: str, arguments: Mapping[str, Any]) -> bool:
